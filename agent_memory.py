@@ -52,7 +52,7 @@ __all__ = [
     "Forgotten", "GraphStore", "HermesLite", "Hit", "JinaVectorizer", "Kept", "KeyTrouble", "LLMDigester",
     "LocalHashVectorizer", "Memory", "Pruned", "Recall", "RuleDigester", "SiliconFlowReranker", "SiliconFlowVectorizer",
     "Stats", "StoreBusy", "StoreDamaged", "UnknownMemory", "UsageError", "extract_entities", "get_encryption", "main",
-    "rrf_merge", "tokenize_terms",
+    "redact", "rrf_merge", "tokenize_terms",
 ]
 
 TYPE_CHECKING = False
@@ -1386,21 +1386,22 @@ _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』", "《": "》"
 _CUES = ("是", "这", "为", "成", "作", "当", "做", "(", "（", " is ", " was ", " as ", " for ")
 
 # Between a label and its value; the group that matched says how plainly the value is stated.  {says}
-# and {chinese} are the copulas of the config.
+# and {chinese} are the copulas of the config.  Blanks are bounded: with two open runs of them side by
+# side, one label and 400,000 blanks took two minutes.
 _BETWEEN = (
     r"(?:[_ -]?(?:data|value|string|text|plain|prod|dev|test|base64|b64|new|old|[a-z]?\d{1,2})|s)?"
     r"[\\\"'`*_\])】」』>]{0,4}"
     r"(?: ?[(（][^()（）\n]{0,40}[)）])?(?:"
-    r"(?P<field>[\s,\"']{1,12}value[\"']?\s?[:=][ \t]*)"
-    r"|(?P<line>[ \t]*:?[ \t]*\n[ \t>]*)"
-    r"|(?P<cell>[ \t]*\|[ \t]*)"
-    r"|(?P<assign>[ \t]*(?::=|[-=]>|→|[:=](?![:=])|(?<=[】」』>]))(?:\*\*)?[ \t]*)"
+    r"(?P<field>[\s,\"']{1,12}value[\"']?\s?[:=][ \t]{0,40})"
+    r"|(?P<line>(?:[ \t]{0,40}:)?[ \t]{0,40}\n[ \t>]{0,40})"
+    r"|(?P<cell>[ \t]{0,40}\|[ \t]{0,40})"
+    r"|(?P<assign>[ \t]{0,40}(?::=|[-=]>|→|[:=](?![:=])|(?<=[】」』>]))(?:\*\*)?[ \t]{0,40})"
     r"|(?P<says>(?:\s(?:for|of|on|to|at|in)(?:\s[\w.@/-]{1,40}){1,4}?)?"
-    r"(?:(?:'s|,?\s(?:{says}|from\s\S{1,40}\sto)){1,6}\s?(?:[:=]|->)?\s{1,3}|\s?(?:[:=]|->|→)[ \t]*|\s[-–—]\s)"
+    r"(?:(?:'s|,?\s(?:{says}|from\s\S{1,40}\sto)){1,6}\s?(?:[:=]|->)?\s{1,3}|\s?(?:[:=]|->|→)[ \t]{0,40}|\s[-–—]\s)"
     r"|\s?(?:[由从] ?[!-~]{1,40} ?)?"
     r"(?:[一-鿿，]{0,8}?(?:{chinese}|->|:)|[我先就都也还请]?(?:统一)?用)(?:了|的是)?"
-    r"[ \t]*[:=]?[ \t]*\n?[ \t]*)"
-    r"|(?P<blank>[ \t]{1,8}|(?<=[一-鿿])))(?:(?:bearer|basic|token|apikey)[ \t]+(?=\S)|\[(?=\d))?"
+    r"(?:[ \t]{0,40}[:=])?[ \t]{0,40}(?:\n[ \t]{0,40})?)"
+    r"|(?P<blank>[ \t]{1,8}|(?<=[一-鿿])))(?:(?:bearer|basic|token|apikey)[ \t]{1,40}(?=\S)|\[(?=\d))?"
 )
 _FORCE = {"assign": 3, "field": 3, "cell": 3, "says": 2, "line": 1, "blank": 1}
 _VALUE = (r"(?a:(?:[\w!#$%*+\-./:=?@\\^~]|[&,;](?=[!-~])(?![\w .-]{1,40}[=:]|[\"'{\[])"
@@ -1499,7 +1500,9 @@ class Redactor:
         shadow = _shadow(text)
         found = [*self._exact(shadow), *_armoured(shadow.flat), *self._ruled(shadow), *self._begun(shadow.flat),
                  *self._labelled(shadow), *self._columns(shadow), *self._random(shadow)]
-        return _apart(found + [*_personal(shadow.flat)] if self._personal else found, shadow)
+        if self._personal:
+            found += _personal(shadow.flat)
+        return _apart(found, shadow)
 
     def _exact(self, shadow: Shadow) -> Iterator[Found]:
         """The values we were given, in any spelling."""
@@ -1613,11 +1616,12 @@ class Redactor:
         """Cells under a heading that is a label, in tables drawn with bars."""
         if "|" not in shadow.low or "--" not in shadow.low:
             return
+        labels = [entry for entry in self._labels if entry[0] in shadow.low and entry[2] in _PROOFS]
         at, heads, previous = 0, {}, ""
         for line in shadow.low.split("\n"):
             if "--" in line and not line.strip("-:| \t"):
                 cells = enumerate(previous.split("|")[:64])
-                heads = {n: found for n, cell in cells if (found := self._heading(cell))}
+                heads = {n: found for n, cell in cells if (found := _heading(cell, labels))}
             elif "|" not in line:
                 heads = {}
             place = at
@@ -1627,12 +1631,6 @@ class Redactor:
                     yield from ((*span, heads[n][0]) for span in self._value(shadow.flat, start, heads[n][1], 3))
                 place += len(cell) + 1
             at, previous = at + len(line) + 1, line
-
-    def _heading(self, cell: str) -> tuple[str, str] | None:
-        """The label and grade a column heading announces."""
-        name = cell.strip(" *`")
-        return next(((label, grade) for word, label, grade in self._labels
-                     if name.endswith(word) and grade in _PROOFS), None)
 
     def _random(self, shadow: Shadow) -> Iterator[Found]:
         """Long random tokens nobody named; digests and UUIDs only beside a word such as 令牌."""
@@ -1848,6 +1846,12 @@ def _starts(flat: str, i: int, word: str) -> bool:
     if not word[0].isascii() or not before.isascii() or not before.isalnum():
         return True
     return len(word) > 4 or flat[i].isupper() and before.islower()
+
+
+def _heading(cell: str, labels: list[tuple[str, str, str]]) -> tuple[str, str] | None:
+    """The label and grade a column heading announces."""
+    name = cell.strip(" *`")
+    return next(((label, grade) for word, label, grade in labels if name.endswith(word)), None)
 
 
 def _ruled_off(low: str, at: int) -> bool:
@@ -4831,7 +4835,11 @@ class AgentMemory:
     def __init__(self, root: str | os.PathLike[str] | None = None, *, config: Mapping[str, Any] | None = None,
                  now: Callable[[], datetime] | None = None, environment: Mapping[str, str] | None = None,
                  chance: Callable[[int], bytes] | None = None) -> None:
-        self.settings = load_settings(root, environment, config)
+        try:
+            self.settings = load_settings(root, environment, config)
+        except ConfigError as fault:                 # it quotes what somebody wrote, perhaps a key in the wrong place
+            mask = Redactor(read_yaml(DEFAULTS)[0]["security"]).clean
+            raise ConfigError(mask(fault.message), mask(fault.hint)) from None
         self.root = self.settings.root
         self.now = now or utc_now
         self._redactor = Redactor(self.settings["security"], self.settings.known_secrets())
@@ -4870,7 +4878,7 @@ class AgentMemory:
         """A text as a memory without an id: every field checked and masked."""
         mapping = self.settings["category_mapping"]
         if category not in mapping:
-            raise UsageError(f"there is no category {category!r}", f"categories: {', '.join(mapping)}")
+            raise UsageError(f"there is no category {self.clean(str(category))!r}", f"categories: {', '.join(mapping)}")
         if isinstance(importance, bool) or not isinstance(importance, int) or not 1 <= importance <= 10:
             raise UsageError(f"importance is {importance!r}", "a whole number from 1 to 10")
         content = self.clean(text)
@@ -4912,7 +4920,7 @@ class AgentMemory:
     def verify(self, id: str) -> Memory:
         """Confirm a memory by hand: it no longer leaves after a week, and what contradicts it is marked superseded."""
         with self._store.transaction() as draft:
-            memory = find(draft.memories, id)
+            memory = self._find(draft.memories, id)
             for link in memory.conflicts:
                 if other := draft.memories.get(link["memory_id"]):
                     flags = tuple(dict.fromkeys((*other.flags, "superseded")))
@@ -4925,7 +4933,7 @@ class AgentMemory:
     def forget(self, id: str) -> Forgotten:
         """Erase a memory: page, index, vector, graph, backups and archives; digests cannot bring it back."""
         with self._store.transaction() as draft:
-            memory = find(draft.memories, id)
+            memory = self._find(draft.memories, id)
             files = self._store.erase(memory.id)
             self._store.bury([memory.content, *(old["content"] for old in memory.history)])
             self._drop(draft, memory.id)
@@ -4947,6 +4955,20 @@ class AgentMemory:
             archive = self._store.archive(gone)
             self._drop(draft, *(memory.id for memory in gone))
             return replace(found, dry_run=False, archived=len(gone), deleted=len(gone), archive=archive)
+
+    def _find(self, memories: Mapping[str, Memory], given: str) -> Memory:
+        """The memory of an id, a unique part of one, or a page's name or path.  UnknownMemory otherwise."""
+        id = given.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".md")
+        if id in memories:
+            return memories[id]
+        close = [known for known in memories if id in known] if re.fullmatch(r"[0-9a-z_]{4,}", id) else []
+        if len(close) == 1:
+            return memories[close[0]]
+        said = self.clean(given)                     # whoever mistypes may have typed a secret
+        if close:
+            shown = ", ".join(close[:8]) + (", …" if len(close) > 8 else "")
+            raise UnknownMemory(f"{said!r} could be {len(close)} memories", f"say more of it: {shown}")
+        raise UnknownMemory(f"there is no memory {said!r}", "list shows the ids; restore brings back what a prune took")
 
     def _drop(self, draft: Draft, *ids: str) -> None:
         """Take memories out of a draft, and every link that points at them."""
@@ -4975,7 +4997,7 @@ class AgentMemory:
             found = held.get("backups/" + name.replace("\\", "/").rsplit("/", 1)[-1])
             if found is None:
                 every = {m.id: m for memories in reversed(list(held.values())) for m in memories}
-                found = [find(every, name, "archive of a prune")]
+                found = [self._find(every, name)]
             back = [memory for memory in found if memory.id not in draft.memories]
             for memory in back:
                 draft.put(memory)
@@ -5025,7 +5047,7 @@ class AgentMemory:
 
     def _check_room(self, room: str | None) -> None:
         if room is not None and room not in self.settings.rooms:
-            raise UsageError(f"there is no room {room!r}", f"rooms: {', '.join(self.settings.rooms)}")
+            raise UsageError(f"there is no room {self.clean(str(room))!r}", f"rooms: {', '.join(self.settings.rooms)}")
 
     # ── by words ──
 
@@ -5252,7 +5274,7 @@ class AgentMemory:
         found = self._graph().about(entity)
         memories = self._store.read().memories
         if found is None:
-            raise UnknownMemory(f"no memory speaks of {entity!r}", "graph lists the entities")
+            raise UnknownMemory(f"no memory speaks of {self.clean(entity)!r}", "graph lists the entities")
         return About(found.name, found.type, tuple(memories[id] for id in found.memory_ids if id in memories))
 
     def rebuild_graph(self) -> int:
@@ -5313,7 +5335,7 @@ class AgentMemory:
 
     def get(self, id: str) -> Memory:
         """One memory by its id, a unique part of it, its page's name or path."""
-        return find(self._store.read().memories, id)
+        return self._find(self._store.read().memories, id)
 
     def list(self, room: str | None = None, limit: int | None = None) -> tuple[Memory, ...]:
         """Memories, newest first."""
@@ -5327,6 +5349,12 @@ class AgentMemory:
         if not isinstance(text, str):
             raise UsageError(f"text is wanted, not {type(text).__name__}")
         return self._redactor.clean(text)
+
+    def redact(self, text: str) -> str:
+        """A text with its secrets masked and the blanks round it as they were; nothing is kept."""
+        bare = text.strip()
+        lead, _, trail = text.partition(bare) if bare else (text, "", "")
+        return f"{lead}{self.clean(bare)}{trail}"
 
     def exists(self) -> bool:
         """Whether there is a data root at all."""
@@ -5376,20 +5404,6 @@ def merged(old: Memory, new: Memory) -> Memory:
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
 
 
-def find(memories: Mapping[str, Memory], given: str, kind: str = "memory") -> Memory:
-    """The memory of an id, a unique part of one, or a page's name or path.  UnknownMemory otherwise."""
-    id = given.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".md")
-    if id in memories:
-        return memories[id]
-    close = [known for known in memories if id in known] if re.fullmatch(r"[0-9a-z_]{4,}", id) else []
-    if len(close) == 1:
-        return memories[close[0]]
-    if close:
-        shown = ", ".join(close[:8]) + (", …" if len(close) > 8 else "")
-        raise UnknownMemory(f"{given!r} could be {len(close)} memories", f"say more of it: {shown}")
-    raise UnknownMemory(f"no {kind} has the id {given!r}", "list shows the ids")
-
-
 def _with(links: tuple[Mapping[str, str], ...], id: str, entity: str, type: str) -> tuple[Mapping[str, str], ...]:
     """Links to contradicting memories, with one more."""
     link = {"memory_id": id, "entity": entity, "type": type}
@@ -5432,6 +5446,11 @@ def get_encryption(root: str | os.PathLike[str] | None = None) -> Vault | None:
     settings = load_settings(root)
     vault = Vault(settings.root, settings)
     return vault if vault.on() else None
+
+
+def redact(text: str) -> str:
+    """A text with its secrets masked, by the shipped rules."""
+    return AgentMemory(os.devnull, environment={}).redact(text)
 
 
 def extract_entities(text: str) -> list[tuple[str, str]]:
@@ -5778,14 +5797,14 @@ def _sync(memory: AgentMemory, args: Namespace) -> dict[str, int]:
 
 
 @command("redact", _TEXT, _FILE, arg("--jsonl", action="store_true", help='lines of {"id","text"} in and out'),
-         show=lambda found, say: iter(found["lines"]))
+         show=lambda found, say: iter(found["lines"]), reads=False)
 def _redact(memory: AgentMemory, args: Namespace) -> dict[str, Any]:
     """Mask the secrets of a text and print it; nothing is kept."""
     text = _text_of(args)
     if not args.jsonl:
-        return {"lines": [memory.clean(text)]}
+        return {"lines": [memory.redact(text).removesuffix("\n")]}
     rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-    return {"lines": [json.dumps(row | {"text": memory.clean(row["text"])}, ensure_ascii=False) for row in rows]}
+    return {"lines": [json.dumps(row | {"text": memory.redact(row["text"])}, ensure_ascii=False) for row in rows]}
 
 
 def _show_init(found: Mapping[str, Any], say: Say) -> Iterator[str]:
@@ -5981,12 +6000,13 @@ def _verb(words: list[str]) -> str:
 
 
 def _fail(fault: AgentMemoryError, as_json: bool, verb: str) -> int:
-    """Say what happened and what to do, in one line each; returns the exit code."""
+    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns the exit code."""
+    message, advice = redact(fault.message), redact(fault.hint)
     if as_json:
         _print_json({"ok": False, "command": verb, "version": __version__, "data": None, "warnings": [],
-                     "error": {"kind": fault.kind, "message": fault.message, "hint": fault.hint}})
-    hint = f"\n  {shown(fault.hint)}" if fault.hint else ""
-    print(f"error: {shown(fault.message)}{hint}", file=sys.stderr)
+                     "error": {"kind": fault.kind, "message": message, "hint": advice}})
+    hint = f"\n  {shown(advice)}" if advice else ""
+    print(f"error: {shown(message)}{hint}", file=sys.stderr)
     return fault.exit_code
 
 

@@ -15,6 +15,7 @@ import contextlib
 import io
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -820,6 +821,307 @@ class Encryption(Spec):
         readable = [name for name, data in self.files().items() if b"release branch" in data and not name.endswith(".md")]
         self.assertEqual(readable, [])
         self.assertEqual(self.reopen().stats().total, 3)
+
+
+# ── Masking ──────────────────────────────────────────────────────────────────
+
+SECURITY = am.read_yaml(am.DEFAULTS)[0]["security"]
+REDACTOR = am.Redactor(SECURITY)
+
+# Values no scanner takes for live ones, made here so that none stands in the source.
+RANDOM = "a1B2c3D4" * 4
+HEX = "0a1b2c3d" * 4
+
+
+def clean(text: str) -> str:
+    return str(REDACTOR.clean(text))
+
+
+class Secrets(unittest.TestCase):
+    """Nothing secret gets through, and the words round it stay."""
+
+    def masked(self, table: list[tuple[str, str]]) -> None:
+        """Each row: a text with its secret between « and », and the label of the mark it becomes."""
+        for text, label in table:
+            with self.subTest(text):
+                raw = text.replace("«", "").replace("»", "")
+                before, _, rest = text.partition("«")
+                after = rest.partition("»")[2]
+
+                self.assertEqual(clean(raw), f"{before}[已脱敏:{label}]{after}")
+
+    def test_the_examples_of_the_specification_are_masked(self) -> None:
+        self.masked([
+            ("密码是 «hunter2»", "password"),
+            ("密码：«hunter2»", "password"),
+            ("密码 «hunter2»", "password"),
+            ("密码«hunter2»", "password"),
+            ("密码是 «xxx»", "password"),
+            ("the password is «hunter2», same as last month", "password"),
+            (f"api_key={'«' + RANDOM + '»'}", "api_key"),
+            (f"token: «Bearer {RANDOM}»", "token"),
+            (f"use «sk-{RANDOM}» for tests", "api_key"),
+        ])
+
+    def test_a_password_stated_in_prose_is_masked(self) -> None:
+        self.masked([
+            ("数据库密码是 «Tig3r#88»，端口 5432", "password"),
+            ("把 MySQL 的密码改成了 «Tig3r#88»，记得通知运维", "password"),
+            ("密码没变，还是 «Tig3r#88»", "password"),
+            ("管理员密码由 abc 改成 «Tig3r#88»", "password"),
+            ("密码设成 «青山绿水7504» 了", "password"),
+            ("密码是“«Blue walnut 50!»”，中间有空格", "password"),
+            ("The password for prod is «hunter2»", "password"),
+            ("I changed the password to «moon-river-77» yesterday", "password"),
+            ("password has been reset to «Tig3r#88».", "password"),
+            ("the db password is «tiger»", "password"),
+            ("支付密码是«842557»", "password"),
+            ("验证码 «482913»", "pin"),
+        ])
+
+    def test_a_value_before_its_label_is_masked(self) -> None:
+        self.masked([
+            ("«Tig3r#88» 是我的密码，别告诉别人", "password"),
+            ("用 «Tig3r#88» 这个密码登录", "password"),
+            ("«Tig3r#88» is my password for staging", "password"),
+            ("use «moon-river-77» as the password for the NAS", "password"),
+            ("log in with admin / «Tig3r#88»", "password"),
+        ])
+
+    def test_settings_and_code_are_masked_in_every_notation(self) -> None:
+        self.masked([
+            ("export DB_PASSWORD=«Tig3r#88»", "password"),
+            ('"password": "«x y; z»", "port": 1', "password"),
+            ('{\\"password\\": \\"«Tig3r#88»\\"}', "password"),
+            ("database:\n  password: '«Tig3r#88»'\n  pool: 5", "password"),
+            ("- name: DB_PASSWORD\n  value: «Tig3r#88»", "password"),
+            ("<password>«Tig3r#88»</password>", "password"),
+            ("Server=db;Uid=sa;Pwd=«Tig3r#88»;Encrypt=True;", "password"),
+            ("password = «$cb72smo3»", "password"),
+            ("Password:\n«Tig3r#88»\nPort:\n8443", "password"),
+            ("| 用户 | 密码 |\n|---|---|\n| bob | «Tig3r#88» |", "password"),
+            ("| host | db1 |\n| password | «Tig3r#88» |", "password"),
+            (f"clientSecret: «{HEX}»", "token"),
+            (f"X-API-Key: «{RANDOM}»", "api_key"),
+            ("reset_token: «8f3a91c2»", "token"),
+        ])
+
+    def test_command_lines_and_addresses_are_masked(self) -> None:
+        self.masked([
+            ("mysql -u root -p«Tig3r#88» shop", "password"),
+            ("sshpass -p '«Tig3r#88»' ssh a@b", "password"),
+            ("curl -u admin:«Tig3r#88» https://a.test", "password"),
+            ("pg_dump --password=«Tig3r#88» shop", "password"),
+            ("postgresql+asyncpg://rw:«Tig3r88»@pg-1:5432/crm", "password"),
+            (f"https://a.test/v1?access_token=«{RANDOM}»&format=json", "token"),
+            (f"https://hooks.test/services/«T0A1/{RANDOM}»", "webhook"),
+            (f"Cookie: sessionid=«{RANDOM}»; theme=dark", "cookie"),
+        ])
+
+    def test_disguises_do_not_help(self) -> None:
+        self.masked([
+            ("ＰＡＳＳＷＯＲＤ＝«x»", "password"),
+            ("密\u200b码：«Tig3r#88»", "password"),
+            ("密 码: «Tig3r#88»", "password"),
+            ("password: «Tig\u200b3r#88»", "password"),
+            ("密码是 «Ｔｉｇ３ｒ８８»（全角输入）", "password"),
+        ])
+
+    def test_keys_nobody_named_are_known_by_their_shape(self) -> None:
+        mixed = "aB3dE5gH7jK9mN2pQ4sT6vX8"
+        for secret, label in [
+            ("ghp_" + mixed, "token"), ("AKIA" + mixed.upper()[:16], "api_key"), ("glpat-" + mixed, "token"),
+            ("eyJ" + mixed + "." + mixed + "." + mixed, "token"), ("acme_live_" + mixed, "secret"),
+            (mixed + mixed[::-1], "secret"),
+        ]:
+            with self.subTest(secret):
+                self.assertEqual(clean(f"先把 {secret} 存着"), f"先把 [已脱敏:{label}] 存着")
+
+    def test_a_private_key_goes_whole_and_a_public_one_stays(self) -> None:
+        lines = "\n".join(["a1B2c3D4" * 8] * 3)
+        begin, end = "-----BEGIN RSA PRIVATE " + "KEY-----\n", "\n-----END RSA PRIVATE " + "KEY-----"
+        public = "-----BEGIN PUBLIC KEY-----\n" + lines + "\n-----END PUBLIC KEY-----"
+
+        self.assertEqual(clean(f"私钥\n{begin}{lines}{end}\n完"), "私钥\n[已脱敏:private_key]\n完")
+        self.assertEqual(clean(f"日志：\n{begin}{lines}"), "日志：\n[已脱敏:private_key]")
+        self.assertEqual(clean((begin + lines + end).replace("\n", "\\n")), "[已脱敏:private_key]")
+        self.assertEqual(clean(public), public)
+
+    def test_seed_phrases_and_recovery_codes_go_whole(self) -> None:
+        phrase = " ".join(["garden", "tiger", "arena"] * 4)
+
+        self.assertEqual(clean(f"助记词：{phrase}"), "助记词：[已脱敏:mnemonic]")
+        self.assertEqual(clean("Recovery codes:\n56lrd-m2wq1\niziah-6iath\nStore them offline."),
+                         "Recovery codes:\n[已脱敏:recovery_code]\n[已脱敏:recovery_code]\nStore them offline.")
+
+    def test_values_we_were_given_are_masked_wherever_and_however_they_stand(self) -> None:
+        redactor = am.Redactor(SECURITY, known=["pass/word + more"])
+
+        for text in ("it says pass/word + more here", "pass%2Fword%20%2B%20more", "cGFzcy93b3JkICsgbW9yZQ==",
+                     "dTpwYXNzL3dvcmQgKyBtb3Jl"):
+            with self.subTest(text):
+                self.assertIn("[已脱敏:secret]", redactor.clean(text))
+
+    def test_the_labels_are_told_in_order_and_once(self) -> None:
+        found = REDACTOR.clean(f"[已脱敏:pin] 密码是 hunter2，token={RANDOM}，口令：hunter3")
+
+        self.assertIsInstance(found, am.Clean)
+        self.assertEqual(found.redacted, ("pin", "password", "token"))
+
+    def test_personal_data_is_masked_when_switched_on(self) -> None:
+        phone, card, person = "1391234" + "5678", "4111 1111 " + "1111 1111", "11010519491231" + "002X"
+        text = f"电话 {phone}，卡 {card}，身份证{person}，流水 4111111111111112"
+
+        self.assertEqual(clean(text), text)
+        self.assertEqual(am.Redactor({**SECURITY, "personal_data": True}).clean(text),
+                         "电话 [已脱敏:phone]，卡 [已脱敏:bank_card]，身份证[已脱敏:id_card]，流水 4111111111111112")
+
+
+class Talk(unittest.TestCase):
+    """Talk about secrets is no secret: it stays as written."""
+
+    def test_talk_stays(self) -> None:
+        for text in """
+            密码是什么？|密码必填|密码：必填，长度 8-64|密码至少 8 位|密码是加密存储的，使用 bcrypt 哈希。
+            密码管理用 1Password|密码使用 SHA-256 加密后存储|密码错误次数超过 5 次|把密码写进日志是严重缺陷。
+            密钥轮换策略：每 90 天一次|授权码模式是 OAuth2 流程|验证码 60 秒内只能发送一次
+            助记词一共有 12 个单词|the password is wrong|password is required|password: string
+            password = getpass.getpass()|Incorrect password, please try again.|token bucket|token count is 4096
+            max_tokens: 2048|the access token is refreshed every hour|secret santa is on Friday
+            Secretary: Janet Jones|primary key is user_id|key takeaways: ship smaller PRs|bypass=true
+            author=Smith2020|risk-assessment-framework|task-management-system|scikit-learn and sk-learn-contrib
+            getUserAuthenticationTokenProviderFactoryBean|password: ${DB_PASSWORD}
+            token = process.env.GITHUB_TOKEN|api_key: <your-key>|password: ********|"password": null,
+            api_key="your_api_key_here"|MYSQL_PASSWORD_FILE=/run/secrets/db|src/auth/token/refresh_token.py
+            postgres://user:password@localhost/db|mysql -u root -p
+            def login(username: str, password: str) -> Token:|kms_key_id: 7d1f0c52-3b7e-4a61-9c55-2f0f6f6a1b11
+            commit 46ad826c7dc2b4d831fed955b1ad7cbc716bd4d2|request 435118ba-01c9-4c20-b9f9-a9e94db9c136
+            订单号 20261107153000012345|5L2g5aW977yM5LiW55WM77yM5LuK5aSp5aSp5rCU5b6I5aW9
+        """.strip().replace("\n", "|").split("|"):
+            with self.subTest(text.strip()):
+                self.assertEqual(clean(text.strip()), text.strip())
+
+    def test_an_empty_setting_does_not_borrow_the_next_line(self) -> None:
+        text = "DB_PASSWORD=\nDB_HOST=db1.internal"
+
+        self.assertEqual(clean(text), text)
+
+
+class FixedPoints(unittest.TestCase):
+    """Cleaning twice changes nothing, whatever the text."""
+
+    def test_what_is_masked_stays_as_it_is(self) -> None:
+        for text in ("密码是 [已脱敏:password]", "api_key: [已脱敏:api_key]，仅供测试",
+                     "postgres://app:[已脱敏:password]@db/orders",
+                     "Authorization: [已脱敏:token]", 'password: "[已脱敏:password]"'):
+            with self.subTest(text):
+                self.assertEqual(clean(text), text)
+
+    def test_cleaning_twice_changes_nothing_on_any_mixture(self) -> None:
+        chance = random.Random(9)
+        parts = ["密码", "是", "：", " ", "\n", "password", "token", "=", '"', "sk-", "abc123", RANDOM, "|", "--",
+                 "[已脱敏:pin]", "[已脱敏:", ")", "\u200b", "＝", "://", "@", "\\", "**", "is my ", "验证码", "482913",
+                 "-----BEGIN PRIVATE " + "KEY-----", "\r", "\ud800"]
+        for _ in range(1500):
+            text = "".join(chance.choices(parts, k=chance.randint(1, 30)))
+            once = clean(text)
+
+            self.assertEqual(clean(once), once, text)
+
+
+class Storable(unittest.TestCase):
+    """am.Clean text can be stored, and is otherwise as it was written."""
+
+    def test_line_ends_controls_and_surrogates_are_made_safe(self) -> None:
+        self.assertEqual(clean("  a\r\nb\rc\x00\x1b\x85\td\ud800 \n"), "a\nb\nc\td\ufffd")
+
+    def test_everything_else_is_kept(self) -> None:
+        text = "ﬁ ① ＡＢＣ\u3000zero\u200bwidth 👨\u200d👩 e\u0301 \u202eabc"
+
+        self.assertEqual(clean(text), text)
+
+
+class Rules(unittest.TestCase):
+    """Rules are the user's, and a wrong one is refused by name."""
+
+    def rules(self, *rules: object) -> am.Redactor:
+        return am.Redactor({**SECURITY, "redact_patterns": [*SECURITY["redact_patterns"], *rules]})
+
+    def test_every_rule_masks_its_examples_and_leaves_the_others(self) -> None:
+        for rule in SECURITY["redact_patterns"]:
+            alone = am.Redactor({**SECURITY, "labels": [], "prefixes": [], "redact_patterns": [rule]})
+            self.assertTrue(rule["masks"] and rule["okay"], rule["pattern"])
+            for text in rule["masks"]:
+                with self.subTest(text):
+                    self.assertIn(f"[已脱敏:{rule['label']}]", alone.clean(text))
+                    self.assertIn("[已脱敏:", clean(text))
+            for text in rule["okay"]:
+                with self.subTest(text):
+                    self.assertEqual(clean(text), text)
+
+    def test_the_five_of_the_specification_are_the_first(self) -> None:
+        self.assertEqual([rule["label"] for rule in SECURITY["redact_patterns"][:5]],
+                         ["password", "api_key", "token", "api_key", "token"])
+
+    def test_two_groups_keep_the_first_and_one_keeps_nothing(self) -> None:
+        redactor = self.rules({"label": "badge", "pattern": r"(badge )(\d+)"},
+                              {"label": "desk", "pattern": r"desk-(\d+)"})
+
+        self.assertEqual(redactor.clean("badge 12 at desk-7"), "badge [已脱敏:badge] at [已脱敏:desk]")
+
+    def test_a_wrong_rule_is_an_error_that_names_it(self) -> None:
+        place = f"security.redact_patterns[{len(SECURITY['redact_patterns'])}]"
+        for rule in (
+            "a", {"label": "x"}, {"label": "x", "pattern": 5}, {"label": "x", "pattern": "("},
+            {"label": "x", "pattern": "(a+)+b"}, {"label": "x", "pattern": "(?:a*b?)*"},
+            {"label": "x", "pattern": "a*"}, {"label": "x", "pattern": "a" * 1001},
+            {"label": "X]", "pattern": "a"}, {"label": "x", "pattern": "a", "gate": "no"},
+            {"label": "x", "pattern": "a", "when": "a"}, {"label": "x", "pattern": "a", "patern": "b"},
+        ):
+            with self.subTest(rule), self.assertRaises(am.ConfigError) as caught:
+                self.rules(rule)
+            self.assertIn(place, caught.exception.message)
+
+    def test_words_that_yaml_took_for_something_else_are_refused(self) -> None:
+        for name in ("not_values", "ids", "near"):
+            with self.subTest(name), self.assertRaises(am.ConfigError):
+                am.Redactor({**SECURITY, name: ["a", None]})
+
+
+class Sinks(Spec):
+    """A secret reaches no file, no output and no message, whichever way it comes in."""
+
+    PASSWORD, KEY = "Tig3r#88rain", "sk-" + "q7Zp" * 6
+
+    def test_no_byte_of_it_is_written_or_shown(self) -> None:
+        said = f"密码是 {self.PASSWORD}，key {self.KEY}"
+        ran = [self.say("remember", said, "--source", f"from {self.KEY}"), self.say("recall", said), self.say("vsearch", said),
+               self.say("digest", f"用户: 决定：用新的密钥 {self.KEY}，密码是 {self.PASSWORD}", "--apply"),
+               self.say("redact", said), self.say("get", f"密码是 {self.PASSWORD}"), self.say("graph", self.KEY),
+               self.say("prune", "--room", self.KEY), self.say("remember", said, "--category", self.KEY, "--json")]
+        self.days_pass(8)
+        ran += [self.say("prune", "--yes", "--force"), self.say("list"), self.say("stats", "--json")]
+
+        for place in (self.on_disk().decode("utf-8", "replace"), *(one.out + one.err for one in ran)):
+            self.assertNotIn(self.PASSWORD, place)
+            self.assertNotIn(self.KEY, place)
+
+    def test_keys_of_the_env_file_are_masked_wherever_they_stand(self) -> None:
+        self.root.mkdir()
+        (self.root / ".env").write_text("JINA_API_KEY=plain words as a key\n", encoding="utf-8")
+        kept = self.reopen().remember("it says plain words as a key, nothing more")
+
+        self.assertEqual(kept.content, "it says [已脱敏:secret], nothing more")
+
+    def test_every_field_is_masked(self) -> None:
+        memory = self.memory.remember("a thing", source=f"chat {self.KEY}", speaker=f"{self.KEY}", project=f"p {self.KEY}",
+                                      session=self.KEY)
+
+        self.assertEqual(memory.redacted, ("api_key",))
+        self.assertNotIn(self.KEY.encode(), self.on_disk())
+
+    def test_the_public_function_keeps_the_blanks_round_a_text(self) -> None:
+        self.assertEqual(am.redact(f"  key {self.KEY}\n\n"), "  key [已脱敏:api_key]\n\n")
 
 
 class Commands(Spec):

@@ -1129,6 +1129,7 @@ digest:
     config: 6
     project: 6
     event: 5
+    general: 6               # what somebody asked to be remembered
     reported: 4              # an event only the assistant told of
   roles:                     # "用户: …" at the start of a line opens a turn
     user: [用户, user, human]
@@ -1139,6 +1140,7 @@ digest:
     config: [配置, config, configuration, setting]
     project: [项目, project]
     event: [事件, event]
+    general: [记住, 记一下, 备忘, remember, note to self]
   nouns: [端口, 路径, 目录, 地址, 域名, 数据库, 超时, 超时时间, 分支, 配置文件, 环境变量, 日志级别, 连接池, 镜像, port, path, directory, database, timeout, branch, config, config file, log level, endpoint, domain]   # things that have a setting
   words:                     # plain words; ^ binds one to the start of the sentence, exempt ones never count
     question: [吗, 呢, 要不要, 是否, 能否, 可否, 怎么, 如何, 为什么, 为何, 什么, 哪个, 哪种, 谁, ^what, ^why, ^how, ^which, ^who, ^when, ^should, ^shall, ^could, ^can, ^would, ^do we, ^do you, ^does, ^did, should we, shall we]
@@ -1160,6 +1162,7 @@ digest:
     config: []
     project: []
     event: []
+    general: []
   llm:
     url: https://api.deepseek.com/chat/completions   # the whole endpoint
     model: deepseek-chat
@@ -4376,6 +4379,11 @@ _FACT_SIGNS: dict[str, tuple[str, ...]] = {
         (r"\b(?:migration|release|rollout|upgrade|audit)\b[^,]{0,40} (?:is|was) (?:complete|completed|done"
          r"|finished)\b"),
     ),
+    # Whoever says this asks for it; what kind of thing it is, the signs above tell where they can.
+    "general": (
+        r"^(?:请|帮我|你要|一定要|务必){0,2}(?:记住|记一下|记下来)(?![了吗没])[，,：:]?\s*\S{4}",
+        r"^(?:please )?(?:remember|keep in mind)(?: that|:) \S",
+    ),
     # "已完成修改" is how every small job ends; only what outlives the session is told.
     "told": (
         (r"已经?(?:正式|成功)?(?:上线|发布|部署到)|(?:上线|发布)了|已完成[^，,]{0,20}(?:迁移|升级|上线|发布|切换"
@@ -4390,7 +4398,7 @@ _FACT_SIGNS: dict[str, tuple[str, ...]] = {
          r"|adopt|mov|keep|drop|split|stor)(?:e|es|ing|ping|ting)?\b"),
     ),
 }
-_FACT_KINDS = ("decision", "preference", "config", "project", "event")
+_FACT_KINDS = ("decision", "preference", "config", "project", "event", "general")
 _LOOSE_KINDS = ("decision", "preference")    # "Hook event:" and a heading "Config" are not about the user
 _INJECTED = r"<(/?)(?:memory-context|agent-memory[\w-]*|hook_context|system-reminder)\b[^<>]{0,200}>"
 _OWN_ID = r"\bmem_\d{8}_\d{6}_[0-9a-z]{4,}"
@@ -4609,6 +4617,9 @@ class RuleDigester:
 
     def _own(self, said: _Statement) -> Fact | None:
         """What a sentence tells when the user says it."""
+        if said.kind == "general":                            # 记住：… says that it matters, not what it is
+            bare = self._own(replace(said, kind="", label=""))
+            return bare or (self._fact("general", "", said.text) if self._worth(said) else None)
         if said.label:
             return self._fact(said.kind, said.label, said.text) if self._worth(said) else None
         for kind in _FACT_KINDS:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import io
 import json
+import math
 import os
 import random
 import re
@@ -24,12 +26,23 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unicodedata
 import unittest
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from difflib import SequenceMatcher
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+sys.path.append(str(Path(__file__).resolve().parent / "bench"))
 
 import agent_memory as am
+import auto_sediment as sediment
+import dsh_log
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE / "agent_memory.py"
@@ -1122,6 +1135,2275 @@ class Sinks(Spec):
 
     def test_the_public_function_keeps_the_blanks_round_a_text(self) -> None:
         self.assertEqual(am.redact(f"  key {self.KEY}\n\n"), "  key [已脱敏:api_key]\n\n")
+
+
+SHIPPED = am.read_yaml(am.DEFAULTS)[0]
+LANGUAGE = am.Language(SHIPPED)
+
+
+def memories(*texts: str) -> list[am.Memory]:
+    return [am.Memory(f"mem_{number:04}", am.Clean(text)) for number, text in enumerate(texts)]
+
+
+class Likeness(unittest.TestCase):
+    """How alike two texts are is SequenceMatcher's ratio of what they say, not of how they are typed."""
+
+    def test_width_case_spaces_and_a_full_stop_do_not_count(self) -> None:
+        self.assertEqual(am.likeness("端口 8080", "端口  ８０８０。"), 1.0)
+        self.assertEqual(am.likeness("Use\n REDIS!", "use redis"), 1.0)
+
+    def test_composed_and_decomposed_letters_are_equal(self) -> None:
+        self.assertEqual(am.likeness("café", "cafe\u0301"), 1.0)
+
+    def test_long_repetitive_texts_are_not_taken_for_junk(self) -> None:
+        self.assertGreater(am.likeness("ab " * 120, "x" + "ab " * 120), 0.99)
+
+    def test_the_old_text_comes_first(self) -> None:
+        old, new = "tide", "diet"
+
+        self.assertEqual(am.likeness(old, new), SequenceMatcher(None, old, new, autojunk=False).ratio())
+        self.assertNotEqual(am.likeness(old, new), am.likeness(new, old))
+
+    def test_folding_forgets_width_and_case(self) -> None:
+        self.assertEqual(am.fold("ＡPI：Straße"), "api:strasse")
+
+
+class OneFactOrTwo(unittest.TestCase):
+    """Alike texts that differ in a value are two facts; the same in more words is one."""
+
+    TWO = (
+        # one text                                   another                                      why
+        ("postgres port is 5432",                    "postgres port is 5433",                     "number"),
+        ("Project deadline is October 15th",         "Project deadline is October 16th",          "number"),
+        ("服务监听端口 8080",                        "服务监听端口 8081",                         "number"),
+        ("we run v1.2 in production",                "we run v1.3 in production",                 "number"),
+        ("会议改到 10:30 开始",                      "会议改到 10:45 开始",                       "number"),
+        ("the budget is 1,000 dollars",              "the budget is 10,000 dollars",              "number"),
+        ("温度设为 -5 度",                           "温度设为 5 度",                             "number"),
+        ("2026年1月发布",                            "2026年2月发布",                             "number"),
+        ("logs are in /a/b",                         "logs are in /a/c",                          "path"),
+        ("logs are in /var/log",                     "logs are in /var/log/app",                  "path"),
+        ("例会在周一上午十点",                       "例会在周二上午十点",                        "date"),
+        ("例会在上午十点",                           "例会在周一上午十点",                        "date"),
+        ("The standup is on Monday morning",         "The standup is on Tuesday morning",         "date"),
+        ("The deploy happens in the evening",        "The deploy happens Friday in the evening",  "date"),
+        ("部署在三楼机房",                           "部署在四楼机房",                            "date"),
+        ("Alice owns the billing service",           "Bob owns the billing service",              "name"),
+        ("We use Redis for caching",                 "We use Valkey for caching",                 "name"),
+        ("我们用 redis 做缓存",                      "我们用 redis 和 kafka 做缓存",              "name"),
+        ("use gpt-4o for summaries",                 "use gpt-4o-mini for summaries",             "name"),
+        ("set max_retry_count high",                 "set max_retry_delay high",                  "name"),
+        ("团队用 C 写驱动",                          "团队用 C++ 写驱动",                         "name"),
+        ("Node runs the site",                       "Node.js runs the site",                     "name"),
+        ("主题叫「深色」的那个",                     "主题叫「深色模式」的那个",                  "name"),
+        ("联系人是张三，负责后端",                   "联系人是李四，负责后端",                    "name"),
+        ("负责人：张三",                             "负责人：张三丰",                            "name"),
+        ("move it from Ann to Bob tonight",          "move it from Bob to Ann tonight",           "name"),
+        ("我们用 Redis 做缓存",                      "我们不用 Redis 做缓存",                     "negation"),
+        ("We use Redis for caching",                 "We don't use Redis for caching",            "negation"),
+        ("调用接口需要 VPN",                         "调用接口无需 VPN",                          "negation"),
+        ("该功能已完成测试",                         "该功能未完成测试",                          "negation"),
+        ("我们采用 Redis 缓存会话",                  "我们停止采用 Redis 缓存会话",               "negation"),
+        ("我们采用 Redis 缓存",                      "我们采用 Redis 缓存？",                     "negation"),
+        ("用户偏好深色主题界面",                     "用户偏好浅色主题界面",                      "word"),
+        ("turn on the cache in staging",             "turn off the cache in staging",             "word"),
+        ("use tabs over spaces in this repo",        "use spaces over tabs in this repo",         "word"),
+        ("it is safe to delete the index",           "it is unsafe to delete the index",          "word"),
+        ("服务在线运行",                             "服务离线运行",                              "word"),
+        ("服务器每天备份",                           "服务器每周备份",                            "word"),
+    )
+    ONE = (
+        ("端口 8080",                                "端口  ８０８０。"),
+        ("端口8080 已开放",                          "端口 8080 已开放了"),
+        ("用户偏好深色主题",                         "用户非常偏好深色主题"),
+        ("用户偏好深色主题",                         "用户特别偏好深色主题"),
+        ("User prefers dark mode",                   "user prefers dark mode!"),
+        ("We use Redis for caching",                 "We always use redis for caching."),
+        ("团队决定使用 PostgreSQL 作为主库",         "团队采用 PostgreSQL 作为主库"),
+        ("密码是 [已脱敏:password]，勿外传",         "密码是 [已脱敏:token]，勿外传。"),
+        ("别忘了用 Redis 缓存会话",                  "用 Redis 缓存会话"),
+        ("不得不用 Redis 缓存会话",                  "用 Redis 缓存会话"),
+        ("The deploy runs each night",               "The deploys run each night"),
+        ("User enables the feature flag",            "User enabled the feature flag"),
+        ("the port is 8,080 for web",                "the port is 8080 for web"),
+        ("I like the dark theme",                    "I really like the dark theme"),
+        ("Alice owns billing",                       "Alice now owns billing"),
+        ("「Redis」 是缓存",                         "Redis 是缓存"),
+        ("Don’t push to main",                       "Do not push to main"),
+        ("记住：回复用中文",                         "记住: 回复用中文。"),
+        ("Please remember that the tests run daily", "Remember that the tests run daily"),
+    )
+
+    def test_a_value_in_one_that_is_not_in_the_other_makes_two_facts(self) -> None:
+        for one, other, why in self.TWO:
+            with self.subTest(one=one, other=other):
+                self.assertEqual((LANGUAGE.differs(one, other), LANGUAGE.differs(other, one)), (why, why))
+
+    def test_the_same_in_more_words_is_one_fact(self) -> None:
+        for one, other in self.ONE:
+            with self.subTest(one=one, other=other):
+                self.assertEqual((LANGUAGE.differs(one, other), LANGUAGE.differs(other, one)), ("", ""))
+
+
+class Closest(unittest.TestCase):
+    """The twin of a text is what a full scan would find."""
+
+    WORDS = ("redis", "端口", "8080", "8081", "缓存", "不", "use", "the", "deploy", "我们", "决定", "。", " ", "x", "Friday", "数据库")
+
+    def by_full_scan(self, text: str, others: list[am.Memory], floor: float) -> tuple[am.Memory | None, list[am.Memory]]:
+        alike = [(am.likeness(other.content, text), other) for other in others]
+        alike = sorted((pair for pair in alike if pair[0] >= floor), key=lambda pair: -pair[0])
+        same = [other for _, other in alike if not LANGUAGE.differs(other.content, text)]
+        apart = [other for _, other in alike if LANGUAGE.differs(other.content, text)]
+        return (same[0] if same else None), apart[:3]
+
+    def edited(self, chance: random.Random, text: str) -> str:
+        parts = list(text)
+        for _ in range(chance.randrange(6)):
+            at = chance.randrange(len(parts) + 1)
+            parts[at:at + chance.randrange(3)] = chance.choice(self.WORDS) if chance.random() < .6 else ""
+        return "".join(parts)
+
+    def test_it_equals_the_full_scan_for_any_texts_and_floors(self) -> None:
+        chance, twins = random.Random(7), 0
+        for _ in range(150):
+            seeds = ["".join(chance.choices(self.WORDS, k=chance.randrange(2, 25))) for _ in range(3)]
+            others = memories(*(self.edited(chance, chance.choice(seeds)) for _ in range(12)))
+            text = self.edited(chance, chance.choice(seeds)) + "zz"[:chance.randrange(3)]
+            for floor in (0.3, 0.6, 0.75, 0.85, 0.95, 1.0):
+                closest = LANGUAGE.closest(text, others, floor, 0)
+                self.assertEqual(closest, self.by_full_scan(text, others, floor))
+                twins += closest[0] is not None
+        self.assertGreater(twins, 30)
+
+    def test_of_equals_the_earliest_wins(self) -> None:
+        others = memories("something else entirely", "用户偏好深色主题", "用户偏好深色主题。")
+
+        self.assertEqual(LANGUAGE.closest("用户偏好深色主题", others), (others[1], []))
+
+    def test_an_alike_memory_with_another_value_is_a_rival_and_no_twin(self) -> None:
+        others = memories("postgres port is 5432", "unrelated")
+
+        self.assertEqual(LANGUAGE.closest("postgres port is 5433", others), (None, [others[0]]))
+
+    def test_rivals_are_few_and_the_most_alike_first(self) -> None:
+        others = memories(*(f"the service number {n} listens on host web" for n in (1, 2, 31, 4, 5)))
+
+        twin, rivals = LANGUAGE.closest("the service number 3 listens on host web", others)
+
+        self.assertIsNone(twin)
+        self.assertEqual(rivals, [others[2], others[0], others[1]])
+
+    def test_short_texts_are_never_merged(self) -> None:
+        self.assertEqual(LANGUAGE.closest("喝茶了", memories("喝茶了")), (None, []))
+
+    def test_below_the_floor_there_is_no_twin(self) -> None:
+        self.assertEqual(LANGUAGE.closest("the cat sat on the mat", memories("the dog ran in the park")), (None, []))
+
+
+class Assertions(unittest.TestCase):
+    """What a text says of a name is read by scope, in both languages."""
+
+    SAID = (
+        ("我们决定采用 PostgreSQL 16",           "+postgresql"),
+        ("项目用Ｒｅｄｉｓ缓存",                 "+redis"),
+        ("用「Redis」做队列",                    "+redis"),
+        ("采用Redis.",                           "+redis"),
+        ("用 Redis、Kafka 和 etcd",              "+redis +kafka +etcd"),
+        ("决定选用 Next.js",                     "+next.js"),
+        ("We use gpt-4o-mini",                   "+gpt-4o-mini"),
+        ("Use GitHub Actions for releases",      "+github actions"),
+        ("决定采用微服务架构",                   "+微服务架构"),
+        ("停止使用 Redis",                       "-redis"),
+        ("不用 Redis",                           "-redis"),
+        ("不再使用 Redis 了",                    "-redis"),
+        ("放弃了 Redis",                         "-redis"),
+        ("不建议使用 Redis",                     "-redis"),
+        ("Redis 已弃用",                         "-redis"),
+        ("Redis 不再使用",                       "-redis"),
+        ("放弃微服务架构。",                     "-微服务架构"),
+        ("we dropped Redis.",                    "-redis"),
+        ("We no longer use Redis",               "-redis"),
+        ("stop using Redis",                     "-redis"),
+        ("We don’t use Redis",                   "-redis"),
+        ("We decided not to use Redis",          "-redis"),
+        ("avoid Redis",                          "-redis"),
+        ("Redis was dropped",                    "-redis"),
+        ("不得不用 Redis",                       "+redis"),
+        ("不能不用 Redis",                       "+redis"),
+        ("别忘了用 Redis",                       "+redis"),
+        ("不要忘记使用 Redis",                   "+redis"),
+        ("不仅用 Redis",                         "+redis"),
+        ("没有放弃 Redis",                       "+redis"),
+        ("不得不放弃 Redis",                     "-redis"),
+        ("Do not forget to use Redis",           "+redis"),
+        ("not only use Redis but also cron",     "+redis"),
+        ("We never stopped using Redis",         "+redis"),
+        ("从 Redis 换成 Valkey",                 "-redis +valkey"),
+        ("把 Redis 换成 Valkey",                 "-redis +valkey"),
+        ("用 Valkey 代替 Redis",                 "-redis +valkey"),
+        ("switched from Redis to Valkey",        "-redis +valkey"),
+        ("We migrated from MySQL to Postgres",   "-mysql +postgres"),
+        ("replace Redis with Valkey",            "-redis +valkey"),
+        ("use Valkey instead of Redis",          "-redis +valkey"),
+        ("Valkey replaced Redis",                "-redis +valkey"),
+        ("不要把 Redis 换成 Valkey",             "+redis"),
+        ("先放弃 Redis，后来又采用 Redis",       "+redis"),
+        ("要不要用 Redis？",                     ""),
+        ("Should we use Redis?",                 ""),
+        ("如果用 Redis，就要配置持久化",         ""),
+        ("If we use Redis we need backups",      ""),
+        ("We might use Redis",                   ""),
+        ("We used to use Redis",                 ""),
+        ("他说「我们决定使用 Redis」",           ""),
+        ('He said "we should use Redis"',        ""),
+        ("应用 Redis 补丁",                      ""),
+        ("用户喜欢 Redis",                       ""),
+        ("use the database, use it, use of Go",  ""),
+        ("Redis is not deprecated",              ""),
+    )
+    VALUES = (
+        ("端口 5432",                            "port=5432"),
+        ("端口改为 5433",                        "port=5433"),
+        ("port is 5432",                         "port=5432"),
+        ("redis port 6379",                      "redis port=6379"),
+        ("the redis port is now 6380",           "redis port=6380"),
+        ("the port for redis is 6380",           "redis port=6380"),
+        ("redis 端口是 6379，nginx 端口 80",     "redis port=6379 nginx port=80"),
+        ("把端口从 5432 改成 5433",              "port=5433"),
+        ("timeout 30s",                          "timeout=30s"),
+        ("timeout=60s",                          "timeout=60s"),
+        ("超时时间改为 60 秒",                   "timeout=60s"),
+        ("timeout raised from 30s to 2 minutes", "timeout=2min"),
+        ("默认分支是 main",                      "默认 branch=main"),
+        ("port is open",                         ""),
+        ("端口不是 5432",                        ""),
+        ("不要把端口改成 5433",                  ""),
+        ("support 24 hours",                     ""),
+    )
+
+    def test_polarity_follows_the_scope(self) -> None:
+        for text, read in self.SAID:
+            with self.subTest(text):
+                self.assertEqual(" ".join("-+"[a.positive] + a.entity for a in LANGUAGE.assertions(text)), read)
+
+    def test_settings_have_values_and_owners(self) -> None:
+        for text, read in self.VALUES:
+            with self.subTest(text):
+                self.assertEqual(" ".join(f"{a.entity}={a.value}" for a in LANGUAGE.assertions(text)), read)
+
+
+class Opposites(unittest.TestCase):
+    """A memory that says the opposite, or another value, is told; nothing else is."""
+
+    TOLD = (
+        # new                                old                             type        entity
+        ("停止使用 Redis",                   "我们采用 redis",               "positive", "Redis"),
+        ("We use Redis",                     "we dropped Redis last year",   "negative", "Redis"),
+        ("use Node.js",                      "不用 node.js。",               "negative", "Node.js"),
+        ("从 Redis 换成 Valkey",             "缓存使用「Redis」",            "positive", "Redis"),
+        ("端口改为 5433",                    "端口 5432",                    "value",    "端口"),
+        ("redis port 6380",                  "Redis 端口是 6379",            "value",    "redis port"),
+        ("timeout=60s",                      "timeout 30 秒",                "value",    "timeout"),
+        ("不用 Redis 做缓存",                "用 Redis 做缓存层",            "positive", "Redis"),
+    )
+    QUIET = (
+        ("We use Redis",                     "Do not forget to use Redis"),
+        ("We use Redis",                     "不得不用 Redis"),
+        ("We use Redis",                     "Should we stop using Redis?"),
+        ("We use Redis",                     "We don't use Redisson"),
+        ("redis port 6379",                  "postgres port 5432"),
+        ("redis port 6379",                  "redis 端口是 6379"),
+        ("timeout 30s",                      "timeout 30 seconds"),
+        ("timeout 30s",                      "timeout 30"),
+        ("不用 Redis 做队列",                "用 Redis 做缓存"),
+        ("Use GitHub Actions",               "Don't use GitHub Copilot"),
+        ("停止使用 Redis",                   "停止使用 Redis。"),
+    )
+
+    def test_opposites_and_other_values_are_told(self) -> None:
+        for new, old, kind, entity in self.TOLD:
+            with self.subTest(new=new, old=old):
+                told = LANGUAGE.conflicts(new, memories("unrelated", old))
+                self.assertEqual(told, [am.Conflict("mem_0001", entity, kind, old)])
+
+    def test_what_can_hold_together_is_not_told(self) -> None:
+        for new, old in self.QUIET:
+            with self.subTest(new=new, old=old):
+                self.assertEqual(LANGUAGE.conflicts(new, memories(old)), [])
+
+    def test_a_text_does_not_contradict_itself(self) -> None:
+        text = "从 Redis 换成 Valkey，端口从 1 改成 2"
+
+        self.assertEqual(LANGUAGE.conflicts(text, memories(text)), [])
+
+
+class Names(unittest.TestCase):
+    """Entities are names by their looks, not everyday words that happen to have a capital."""
+
+    FOUND = (
+        ("采用PostgreSQL作为主库",                      "PostgreSQL"),
+        ("用 gpt-4o-mini 和 Next.js",                   "gpt-4o-mini Next.js"),
+        ("Redis is fast, redis and REDIS too",          "Redis"),
+        ("Deploying C++ and C# to GitHub with k8s",     "C++ C# GitHub k8s"),
+        ("升级到v1.2，之前是 1.1.9",                    "v1.2:version 1.1.9:version"),
+        ("set max_retries in agent_memory.py",          "max_retries agent_memory.py"),
+        ("用 docker-compose 部署",                      "docker-compose"),
+        ("Alice's team and O'Brien met. Then Bob left", "Alice O'Brien Bob"),
+        ("Ｋａｆｋａ 集群",                             "Kafka"),
+        ("Meet AT the office. The API is UP. TODO fix", ""),
+        ("I don't think We can't do it. Yesterday",     ""),
+        ("[已脱敏:API_Key] a@Foo.com https://Bar.io/X", ""),
+        ("a well-known long-term plan for Monday",      ""),
+        ("it took 30s, 15th floor, 8GB, 3.5%, $9.99",   ""),
+        ("commit a1b2c3d4e5 and 10.0.0.1",              ""),
+        ("100 notes on the System",                     ""),
+    )
+
+    def test_names_and_versions_are_found_and_words_are_not(self) -> None:
+        for text, names in self.FOUND:
+            with self.subTest(text):
+                entities = [name if kind == "name" else f"{name}:{kind}" for name, kind in LANGUAGE.entities(text)]
+                self.assertEqual(" ".join(entities), names)
+
+
+class Graph(unittest.TestCase):
+    """The graph knows which memories hold a name, whatever happened to them."""
+
+    def setUp(self) -> None:
+        self.graph = am.GraphStore({}, self.extract)
+
+    @staticmethod
+    def extract(text: str) -> list[tuple[str, str]]:
+        """Every capitalised word or known name, once however it is written."""
+        words = {word.casefold(): word for word in reversed(re.findall(r"[A-Z]\w*|redis|kafka", text))}
+        return [(word, "name") for word in reversed(words.values())]
+
+    def link(self, **texts: str) -> None:
+        for id, text in texts.items():
+            self.graph.link(id, text)
+
+    def test_an_entity_names_its_memories(self) -> None:
+        self.link(mem_2="we use Redis and Kafka", mem_1="Redis is fast")
+
+        self.assertEqual(self.graph.data, {"entities": {"Redis": {"type": "name", "memory_ids": ["mem_1", "mem_2"]},
+                                                        "Kafka": {"type": "name", "memory_ids": ["mem_2"]}}})
+
+    def test_case_variants_are_one_entity_shown_as_most_write_it(self) -> None:
+        self.link(mem_1="redis", mem_2="Redis", mem_3="Redis again", mem_4="REDIS")
+
+        entity = self.graph.about("rEDIS")
+
+        self.assertEqual((entity.name, entity.memory_ids), ("Redis", ("mem_1", "mem_2", "mem_3", "mem_4")))
+        self.assertEqual(len(self.graph.data["entities"]), 1)
+
+    def test_of_equal_forms_the_first_memory_decides(self) -> None:
+        self.link(mem_2="Redis", mem_1="redis")
+
+        self.assertEqual(self.graph.about("Redis").name, "redis")
+
+    def test_a_memory_that_left_leaves_no_trace(self) -> None:
+        self.link(mem_1="Redis and Kafka", mem_2="redis")
+
+        self.graph.unlink("mem_1")
+
+        self.assertEqual(self.graph.data, {"entities": {"redis": {"type": "name", "memory_ids": ["mem_2"]}}})
+        self.assertIsNone(self.graph.about("Kafka"))
+
+    def test_a_new_wording_replaces_the_old_names(self) -> None:
+        self.link(mem_1="Redis")
+        self.link(mem_1="Valkey")
+
+        self.assertEqual(list(self.graph.data["entities"]), ["Valkey"])
+
+    def test_an_unknown_memory_may_be_unlinked(self) -> None:
+        self.graph.unlink("mem_9")
+
+        self.assertEqual(self.graph.data, {"entities": {}})
+
+    def test_the_most_frequent_come_first(self) -> None:
+        self.link(mem_1="Kafka", mem_2="Redis", mem_3="Redis Apache")
+
+        self.assertEqual([(e.name, len(e.memory_ids)) for e in self.graph.top(2)], [("Redis", 2), ("Apache", 1)])
+
+    def test_nodes_that_only_differ_by_case_are_joined_when_read(self) -> None:
+        graph = am.GraphStore({"entities": {"redis": {"type": "name", "memory_ids": ["mem_2"]},
+                                            "Redis": {"type": "name", "memory_ids": ["mem_1", "mem_2"]}}}, self.extract)
+
+        graph.unlink("mem_2")
+
+        self.assertEqual(graph.about("redis").memory_ids, ("mem_1",))
+
+    def test_changes_one_by_one_give_what_a_rebuild_gives(self) -> None:
+        chance, notes = random.Random(3), dict[str, str]()
+        for step in range(600):
+            id = f"mem_{chance.randrange(25):02}"
+            if chance.random() < 0.35:
+                notes.pop(id, None)
+                self.graph.unlink(id)
+            else:
+                notes[id] = " ".join(chance.choices(["Redis", "redis", "REDIS", "kafka", "Kafka", "Go", "and"],
+                                                    k=chance.randrange(4)))
+                self.graph.link(id, notes[id])
+            if step % 7 == 0:                       # what was written is read again by another process
+                self.graph = am.GraphStore(json.loads(json.dumps(self.graph.data)), self.extract)
+            fresh, shuffled = am.GraphStore({}, self.extract), [am.Memory(id, am.Clean(text)) for id, text in notes.items()]
+            chance.shuffle(shuffled)
+            fresh.rebuild(shuffled)
+            self.assertEqual(self.graph.data, fresh.data)
+
+    def test_a_rebuild_forgets_what_was_there(self) -> None:
+        self.link(mem_1="Redis")
+        before = copy.deepcopy(self.graph.data)
+
+        self.graph.rebuild(memories("Kafka"))
+
+        self.assertEqual(list(before["entities"]), ["Redis"])
+        self.assertEqual(self.graph.data, {"entities": {"Kafka": {"type": "name", "memory_ids": ["mem_0000"]}}})
+
+
+RULES = SHIPPED["retrieval"]
+ALPHABETS = ["the port of Redis", "max_retry_count", "fooBarBaz", "Next.js", "gpt-4o-mini", "数据库的密钥轮换", "猫", "哈哈哈哈",
+             "веб-сервер упал", "会議は金曜日", "회의는 금요일", "ประชุมวันศุกร์", "ＡＢＣ１２", "，", "。", "…", " ", "\n", "café",
+             "İstanbul", "ẞtraße", "a-a", "用Redis", "v1.2.3", "ǅ", "e\u0301t", "हिन्दी है।", "🎉", "Ɫx", "\U00010400\U00010401",
+             "_", "-", "."]
+
+
+def some_text(chance: random.Random) -> str:
+    return "".join(chance.choice(["", " "]) + chance.choice(ALPHABETS) for _ in range(chance.randint(0, 12)))
+
+
+class Terms(unittest.TestCase):
+    """A text is cut into words with their parts, and into 2- and 3-grams where words are not parted."""
+
+    CASES = (
+        # text                     its terms, in any order
+        ("Hello, World 42",        "hello world 42"),
+        ("redis redis",            "redis redis"),
+        ("max_retry_count",        "max_retry_count max retry count"),
+        ("gpt-4o-mini",            "gpt-4o-mini gpt 4o mini"),
+        ("Next.js",                "next.js next js"),
+        ("fooBarBaz",              "foobarbaz foo bar baz"),
+        ("HTTPServer",             "httpserver http server"),
+        ("done. Next",             "done next"),
+        ("密钥轮换",               "密钥 钥轮 轮换 密钥轮 钥轮换"),
+        ("结束。开会",             "结束 开会"),
+        ("结束 开会",              "结束 开会"),
+        ("采用PostgreSQL",         "采用 postgresql postgre sql"),
+        ("用 Redis",               "用 redis"),
+        ("веб-сервер упал",        "веб-сервер веб сервер упал"),
+        ("금요일",                 "금요 요일 금요일"),
+        ("カメラ",                 "カメ メラ カメラ"),
+        ("ＡＢＣ",                 "abc"),
+        ("Straße STRASSE",         "strasse strasse"),
+        ("हिन्दी है।",             "हिन्दी है"),
+        ("🎉 ?! — …",              ""),
+    )
+
+    def test_each_kind_of_writing_is_cut_in_its_way(self) -> None:
+        for text, terms in self.CASES:
+            with self.subTest(text):
+                self.assertEqual(sorted(am.tokenize_terms(text)), sorted(terms.split()))
+
+    def test_the_length_is_the_number_of_terms(self) -> None:
+        self.assertEqual(am.doc_length("max_retry_count 密钥轮换"), 9)
+
+    def test_every_term_is_a_piece_of_the_folded_text(self) -> None:
+        chance = random.Random(1)
+        for text in [some_text(chance) for _ in range(300)]:
+            for term in am.tokenize_terms(text):
+                self.assertIn(term, am.folded(text))
+
+    def test_text_of_either_normal_form_gives_the_same_terms(self) -> None:
+        for text in ALPHABETS:
+            self.assertEqual(am.tokenize_terms(unicodedata.normalize("NFD", text)), am.tokenize_terms(text))
+
+
+class ByWords(unittest.TestCase):
+    """BM25 gives the textbook's scores, warm or cold, while texts come and go."""
+
+    def textbook(self, query: str, texts: list[str], k1: float, b: float) -> list[float]:
+        """Okapi BM25, written down from the formula."""
+        bags = [am.tokenize_terms(text) for text in texts]
+        average = sum(map(len, bags)) / len(bags)
+        scores = []
+        for bag in bags:
+            score = 0.0
+            for term in am.tokenize_terms(query):
+                n = sum(term in other for other in bags)
+                idf = math.log(1 + (len(bags) - n + 0.5) / (n + 0.5))
+                f = bag.count(term)
+                score += idf * f * (k1 + 1) / (f + k1 * (1 - b + b * len(bag) / average)) if f else 0.0
+            scores.append(score)
+        return scores
+
+    def test_scores_equal_the_textbook(self) -> None:
+        chance = random.Random(2)
+        for k1, b in [(1.5, 0.75), (0.9, 0.4), (1.2, 0.0)]:
+            texts = [some_text(chance) for _ in range(30)]
+            for query in [some_text(chance) for _ in range(20)]:
+                expected = self.textbook(query, texts, k1, b)
+                for score, at in am.BM25Index(texts, k1, b).search(query):
+                    self.assertAlmostEqual(score, expected[at], delta=1e-9)
+
+    def test_search_ranks_all_texts_and_keeps_the_order_of_equals(self) -> None:
+        ranked = am.BM25Index(["nothing", "redis cache", "nothing", "redis redis"]).search("Redis")
+
+        self.assertEqual([at for _, at in ranked], [3, 1, 0, 2])
+        self.assertEqual([score for score, _ in ranked[2:]], [0.0, 0.0])
+
+    def test_an_index_of_nothing_finds_nothing(self) -> None:
+        self.assertEqual(am.BM25Index([]).search("x"), [])
+        self.assertEqual(am.BM25Index(["", "?"]).search("x"), [(0.0, 0), (0.0, 1)])
+
+    def test_adding_and_removing_leaves_the_scores_of_a_fresh_index(self) -> None:
+        chance, words, texts = random.Random(3), am.Words(), dict[str, str]()
+        for step in range(400):
+            id = str(chance.randrange(25))
+            if chance.random() < 0.3:
+                words.remove(id)
+                texts.pop(id, None)
+            else:
+                texts[id] = some_text(chance)
+                words.add(id, texts[id])
+            if step % 10 == 0:
+                query = some_text(chance)
+                fresh = {str(at): score for score, at in am.BM25Index(list(texts.values())).search(query) if score}
+                scores = words.scores(query)
+                self.assertEqual(len(scores), len(fresh))
+                for at, name in enumerate(texts):
+                    self.assertAlmostEqual(scores.get(name, 0.0), fresh.get(str(at), 0.0), delta=1e-9)
+
+    def test_removing_all_leaves_nothing_behind(self) -> None:
+        words = am.Words()
+        words.add("a", "max_retry_count 密钥轮换")
+        words.remove("a")
+        words.remove("a")
+
+        self.assertEqual(vars(words), vars(am.Words()))
+
+    def test_a_cold_process_gets_exactly_the_scores_of_the_index(self) -> None:
+        chance = random.Random(4)
+        for _ in range(150):
+            texts = {str(at): some_text(chance) for at in range(chance.randint(0, 12))}
+            words = am.Words()
+            for id, text in texts.items():
+                words.add(id, text)
+            query = some_text(chance)
+            lengths = {id: am.doc_length(text) for id, text in texts.items()}
+            self.assertEqual(am.cold_scores(query, texts, lengths), words.scores(query), (query, texts))
+            self.assertEqual(am.cold_matches(query, texts, lengths).ranked(), words.matches(query).ranked())
+
+
+class Floor(unittest.TestCase):
+    """Nothing relevant, nothing returned; and nothing relevant is lost."""
+
+    FACTS = ("The backup job runs every night at 3", "Staging listens on port 8081", "We deploy from the release branch",
+             "Invoices are sent on the first Monday", "The team prefers dark mode", "数据库的密钥轮换周期为九十天",
+             "前端采用 React 和 TypeScript", "会议改到周五下午三点", "My dog is called Rex", "小猫爱睡觉", "个人邮箱是 Gmail")
+    FOUND = (
+        # question                                       what answers it
+        ("what is the name of my dog?",                  "My dog is called Rex"),
+        ("我们上次讨论的数据库密钥轮换周期是多少天",     "数据库的密钥轮换周期为九十天"),
+        ("轮换",                                         "数据库的密钥轮换周期为九十天"),
+        ("库",                                           "数据库的密钥轮换周期为九十天"),
+        ("猫",                                           "小猫爱睡觉"),
+        ("会议",                                         "会议改到周五下午三点"),
+        ("which port does staging use",                  "Staging listens on port 8081"),
+        ("个人",                                         "个人邮箱是 Gmail"),
+        ("8081",                                         "Staging listens on port 8081"),
+        ("typescript",                                   "前端采用 React 和 TypeScript"),
+    )
+    NOTHING = ("", "   ", "???", "的", "the", "what is it", "这是什么", "Kubernetes", "who painted the ceiling of the chapel?",
+               "去年夏天的旅行花了多少钱", "束开", "犬")
+
+    def answers(self, query: str, *texts: str) -> list[str]:
+        """The texts that answer a query, best first, as `recall` would have them by words alone."""
+        words = am.Words()
+        for at, text in enumerate(texts):
+            words.add(str(at), text)
+        matches = words.matches(query)
+        return [texts[int(id)] for id, _ in am.answers(matches.ranked(), matches, RULES)]
+
+    def test_what_is_stored_is_found_first_among_fifty(self) -> None:
+        others = [f"Note {n}: the {n}th thing that somebody wrote down about item-{n}" for n in range(40)]
+        for question, answer in self.FOUND:
+            with self.subTest(question):
+                self.assertEqual(self.answers(question, *others, *self.FACTS)[:1], [answer])
+
+    def test_what_is_stored_is_found_when_it_is_all_there_is(self) -> None:
+        for question, answer in self.FOUND:
+            with self.subTest(question):
+                self.assertEqual(self.answers(question, answer), [answer])
+
+    def test_what_was_never_stored_finds_nothing(self) -> None:
+        for question in self.NOTHING:
+            with self.subTest(question):
+                self.assertEqual(self.answers(question, *self.FACTS, "结束。开会"), [])
+
+    def test_a_single_word_finds_what_contains_it_even_when_all_do(self) -> None:
+        self.assertEqual(len(self.answers("redis", *(f"redis {n}" for n in range(300)))), 300)
+
+    def test_other_scripts_are_found(self) -> None:
+        for query, text in [("会議", "会議は金曜日"), ("회의", "회의는 금요일"), ("ประชุม", "ประชุมวันศุกร์"),
+                            ("веб-сервер", "веб-сервер упал"), ("сервер", "веб-сервер упал"), ("CAFÉ", "cafe\u0301")]:
+            with self.subTest(query):
+                self.assertEqual(self.answers(query, "something else", text), [text])
+
+    def test_a_lone_character_ranks_what_holds_it_inside_a_run_below(self) -> None:
+        self.assertEqual(self.answers("猫", "小猫爱睡觉", "the 猫 sleeps", "a dog"), ["the 猫 sleeps", "小猫爱睡觉"])
+
+    def test_punctuation_in_a_query_is_text(self) -> None:
+        self.assertEqual(self.answers('C++ "foo" (bar) AND OR NOT *', "foo and bar", "nothing"), ["foo and bar"])
+
+    def test_the_evidence_names_the_terms_and_the_share_they_cover(self) -> None:
+        words = am.Words()
+        words.add("a", "redis listens on 6379")
+        words.add("b", "postgres")
+        matches = words.matches("redis cluster the")
+        weights = am.content_weights(matches, {**RULES, "floor_size": 2})
+
+        told = am.evidence("a", matches.scores()["a"], matches, weights)
+
+        self.assertEqual(told.matched, ("redis",))
+        self.assertAlmostEqual(told.coverage, 0.5)                 # `cluster`, never seen, weighs as a word seen once
+        self.assertAlmostEqual(told.weight, math.log(2))
+        self.assertEqual(am.evidence("b", 0.0, matches, weights).matched, ())
+
+    def test_each_row_of_the_floor_table_decides(self) -> None:
+        rows = [  # matched   weight  coverage  score   answer
+            ((),              0.0,    0.0,      9.0,    False),
+            (("redis",),      0.1,    1.0,      0.1,    True),
+            (("redis",),      9.0,    0.21,     9.0,    False),
+            (("redis",),      0.4,    0.5,      0.4,    False),
+            (("redis",),      0.4,    0.5,      0.5,    True),
+            (("redis",),      0.5,    0.5,      0.1,    True),
+        ]
+        for matched, weight, coverage, score, answer in rows:
+            with self.subTest(matched=matched, weight=weight, coverage=coverage, score=score):
+                self.assertIs(am.relevant(am.Evidence(score, matched, weight, coverage), RULES), answer)
+
+    def test_a_name_in_the_question_weighs_more(self) -> None:
+        words = am.Words()
+        words.add("a", "anna went swimming")
+        for query, share in [("swimming with anna boris", 2 / 3), ("swimming with anna Boris", 2 / 4)]:
+            matches = words.matches(query)
+            told = am.evidence("a", 1.0, matches, am.content_weights(matches, {**RULES, "name_weight": 2}))
+            self.assertAlmostEqual(told.coverage, share, places=3)
+
+
+class Fusion(unittest.TestCase):
+    """Lists are fused by rank."""
+
+    def test_fusion_by_hand(self) -> None:
+        fused = am.rrf_merge([["a", "b"], ["b", "c"]], k=60)
+
+        self.assertEqual([id for id, _ in fused], ["b", "a", "c"])
+        self.assertAlmostEqual(dict(fused)["b"], 1 / 62 + 1 / 61)
+
+    def test_equals_keep_the_order_of_their_first_appearance(self) -> None:
+        self.assertEqual([id for id, _ in am.rrf_merge([["x", "a"], ["y", "b"]])], ["x", "y", "a", "b"])
+
+    def test_no_lists_give_nothing(self) -> None:
+        self.assertEqual(am.rrf_merge([[], []]), [])
+
+
+class ByMeaning(unittest.TestCase):
+    """Vectors are compared by cosine; the local ones are the same in every process."""
+
+    def test_cosine_of_dense_and_sparse_vectors(self) -> None:
+        self.assertAlmostEqual(am.cosine([1, 0], [1, 1]), math.sqrt(0.5))
+        self.assertAlmostEqual(am.cosine({"1": 3.0}, {"1": 1.0, "7": 1.0}), math.sqrt(0.5))
+        self.assertAlmostEqual(am.cosine([1, 2], [-1, -2]), -1.0)
+        self.assertEqual(am.cosine([0, 0], [1, 1]), 0.0)
+        self.assertEqual(am.cosine({}, {}), 0.0)
+
+    def test_unit_makes_length_one(self) -> None:
+        self.assertEqual(am.unit([3, 4]), [0.6, 0.8])
+        self.assertEqual(am.unit({"a": 3, "b": 4}), {"a": 0.6, "b": 0.8})
+        self.assertEqual(am.unit([0, 0]), [0, 0])
+
+    def test_nearest_keeps_what_reaches_the_threshold_best_first(self) -> None:
+        vectors = {"far": [0.0, 1.0], "same": [1.0, 0.0], "near": [0.6, 0.8]}
+
+        self.assertEqual(am.nearest([1.0, 0.0], vectors, 0.6), [("same", 1.0), ("near", 0.6)])
+
+    def test_local_vectors_are_sparse_unit_vectors_that_survive_json(self) -> None:
+        vector = am.LocalHashVectorizer().embed(["Redis 缓存 设置"])[0]
+
+        self.assertEqual(json.loads(json.dumps(vector)), vector)
+        self.assertAlmostEqual(sum(weight ** 2 for weight in vector.values()), 1.0, places=5)
+        self.assertTrue(all(0 <= int(at) < 2048 and round(weight, 7) == weight for at, weight in vector.items()))
+
+    def test_alike_texts_are_near_and_others_are_not(self) -> None:
+        one, like, other = am.LocalHashVectorizer().embed(["deploy from  release", "Deploy from release!", "猫喜欢睡觉"])
+
+        self.assertGreater(am.cosine(one, like), 0.9)
+        self.assertLess(am.cosine(one, other), 0.3)
+
+    def test_a_text_without_characters_has_an_empty_vector(self) -> None:
+        self.assertEqual(am.LocalHashVectorizer().embed(["", "  "]), [{}, {}])
+
+    def test_the_seed_of_hash_does_not_matter(self) -> None:
+        program = "import json, agent_memory as am; print(json.dumps(am.LocalHashVectorizer(64).embed(['Redis 缓存'])))"
+
+        outputs = {subprocess.run([sys.executable, "-c", program], cwd=HERE, env={"PYTHONHASHSEED": seed}, check=True,
+                                  capture_output=True).stdout for seed in "123"}
+
+        self.assertEqual(len(outputs), 1)
+
+
+KEY = "zx" + "9Q7k" * 6                       # shaped like a key, made at run time
+
+
+class Service:
+    """A service on this machine that answers from a script and keeps what it was sent."""
+
+    def __init__(self, test: unittest.TestCase) -> None:
+        self.asked: list[tuple[str, dict[str, str], Any]] = []             # path, headers, payload
+        self.answer: Callable[[Any], Any] = lambda payload: (200, {}, {})  # status, headers, body; or what does it all
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                service.asked.append((self.path, dict(self.headers), payload))
+                answer = service.answer(payload)
+                if callable(answer):
+                    answer(self)
+                    return
+                status, headers, body = answer
+                body = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST
+
+            def log_message(self, *_: Any) -> None:
+                """Silence."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        test.addCleanup(self.close)
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class WireSpec(unittest.TestCase):
+    """A service, made when it is first asked for, and trouble that is looked at for the key."""
+
+    @cached_property
+    def service(self) -> Service:
+        return Service(self)
+
+    def answers(self, body: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self.service.answer = lambda payload: (status, headers or {}, body)
+
+    def embeds(self, *vectors: list[float]) -> None:
+        self.answers({"data": [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]})
+
+    def trouble(self, act: Callable[[], object], kind: type[am.AgentMemoryError] = am.BackendDown) -> str:
+        """The message and hint of the trouble an act ends in; the key is in neither."""
+        with self.assertRaises(kind) as caught:
+            act()
+        told = f"{caught.exception.message} | {caught.exception.hint}"
+        self.assertNotIn(KEY, told)
+        self.assertNotIn(KEY, repr(caught.exception))
+        return told
+
+
+class Posting(WireSpec):
+    """A call ends in JSON or in a BackendDown with its cause, in time, and never shows the key."""
+
+    def post(self, seconds: float = 5.0, key: str = KEY) -> Any:
+        return am.post_json(self.service.url, {"a": "密钥"}, key, seconds)
+
+    def test_json_goes_and_json_comes(self) -> None:
+        self.answers({"ok": "是"})
+
+        self.assertEqual(self.post(), {"ok": "是"})
+
+        path, headers, payload = self.service.asked[0]
+        self.assertEqual((path, payload), ("/v1", {"a": "密钥"}))
+        self.assertEqual(headers["Authorization"], f"Bearer {KEY}")
+        self.assertEqual(headers["Content-Type"], "application/json")
+
+    def test_without_a_key_no_authorization_is_sent(self) -> None:
+        self.post(key="")
+
+        self.assertNotIn("Authorization", self.service.asked[0][1])
+
+    def test_a_refusal_tells_status_reason_and_what_to_do(self) -> None:
+        for status, hint in [(401, "key"), (403, "key"), (429, "wait"), (404, "url"), (500, "later")]:
+            with self.subTest(status):
+                self.answers({"error": {"message": f"bad\n\x1b[31m key {KEY} and {'x' * 40}"}}, status)
+                told = self.trouble(self.post)
+                self.assertIn(f"HTTP {status}: bad", told)
+                self.assertIn(hint, told.partition(" | ")[2])
+                self.assertNotIn("\x1b", told)
+                self.assertNotIn("x" * 16, told)
+
+    def test_a_refusal_without_json_tells_the_status_alone(self) -> None:
+        self.answers(b"<html>secret page</html>", 502)
+
+        told = self.trouble(self.post)
+
+        self.assertIn("HTTP 502", told)
+        self.assertNotIn("html", told)
+
+    def test_a_redirect_is_refused_and_not_followed(self) -> None:
+        for status in (301, 302, 303, 307, 308):
+            with self.subTest(status):
+                self.service.asked.clear()
+                self.answers(b"", status, {"Location": self.service.url + "/elsewhere"})
+                self.assertIn("redirect", self.trouble(self.post))
+                self.assertEqual([path for path, _, _ in self.service.asked], ["/v1"])
+
+    def test_what_is_not_json_is_refused(self) -> None:
+        for body in (b"<html>", b"", b"\xff\xfe", b"[" * 100_000):
+            with self.subTest(body[:9]):
+                self.answers(body)
+                self.assertIn("not JSON", self.trouble(self.post))
+
+    def test_the_time_is_for_the_whole_call(self) -> None:
+        released = threading.Event()
+        self.addCleanup(released.set)
+
+        def drip(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.end_headers()
+            while not released.wait(0.02):               # each byte is in time; all of them are not
+                try:
+                    handler.wfile.write(b" ")
+                except OSError:
+                    return
+
+        def silent(handler: BaseHTTPRequestHandler) -> None:
+            released.wait(10)
+
+        for answer in (drip, silent):
+            with self.subTest(answer.__name__):
+                self.service.answer = lambda payload, answer=answer: answer
+                self.assertIn("within 0.2 s", self.trouble(lambda: self.post(seconds=0.2)))
+
+    def test_an_answer_that_breaks_off_is_refused(self) -> None:
+        self.answers(b'{"a": 1}', headers={"Content-Length": "4000"})
+
+        self.assertIn("broke off", self.trouble(self.post))
+
+    def test_a_reset_and_a_closed_port_are_told(self) -> None:
+        self.service.answer = lambda payload: lambda handler: handler.connection.close()
+        self.assertIn("127.0.0.1: ", self.trouble(self.post))
+
+        self.service.close()
+        self.assertIn("refused", self.trouble(self.post).lower())
+
+    def test_an_answer_without_end_is_cut_off(self) -> None:
+        def endless(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    handler.wfile.write(b" " * 2 ** 20)
+
+        self.service.answer = lambda payload: endless
+
+        self.assertIn("64 MB", self.trouble(lambda: self.post(seconds=60)))
+
+    def test_only_whole_web_addresses_are_called(self) -> None:
+        for url in ("", "file:///etc/passwd", "ftp://a.example/x", "api.example/v1", "https://", "https://a b/",
+                    "https://me:" + KEY + "@a.example/", "http://a.example/v1", "https://a.example:99999/", "http://[::1/"):
+            with self.subTest(url):
+                self.trouble(lambda url=url: am.post_json(url, {}, KEY, 1.0), am.ConfigError)
+
+    def test_plain_http_beyond_this_machine_needs_leave(self) -> None:
+        url = "http://embeddings.invalid/v1"
+
+        self.trouble(lambda: am.post_json(url, {}, KEY, 5.0), am.ConfigError)
+        self.trouble(lambda: am.post_json(url, {}, KEY, 5.0, allow_http=True), am.BackendDown)
+
+    def test_a_key_that_no_header_can_carry_is_told_without_showing_it(self) -> None:
+        for key in (KEY + "\n", "密" + KEY):
+            self.trouble(lambda key=key: self.post(key=key), am.ConfigError)
+
+    def test_this_machine_is_never_reached_through_a_proxy(self) -> None:
+        self.enterContext(mock.patch.dict(os.environ, {"http_proxy": "http://127.0.0.1:9"}))
+        self.answers({"direct": True})
+
+        self.assertEqual(self.post(), {"direct": True})
+
+
+class Vectorizing(WireSpec):
+    """A vector comes for each text, in its place, or the whole answer is refused."""
+
+    def backend(self, **more: Any) -> am.HttpVectorizer:
+        return am.HttpVectorizer(url=self.service.url, model="m", key=KEY, **more)
+
+    def test_vectors_come_as_unit_vectors(self) -> None:
+        self.embeds([3, 4], [0, 2])
+
+        self.assertEqual(self.backend().embed(["a", "b"]), [[0.6, 0.8], [0.0, 1.0]])
+        self.assertEqual(self.service.asked[0][2], {"model": "m", "input": ["a", "b"]})
+
+    def test_a_shuffled_answer_is_put_in_order(self) -> None:
+        self.answers({"data": [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0]}]})
+
+        self.assertEqual(self.backend().embed(["a", "b"]), [[1, 0], [0, 1]])
+
+    def test_texts_go_in_batches(self) -> None:
+        self.service.answer = lambda payload: (200, {}, {"data": [{"embedding": [len(t), 0]} for t in payload["input"]]})
+
+        self.assertEqual(len(self.backend(batch=2).embed(["a", "b", "c", "d", "e"])), 5)
+        self.assertEqual([len(payload["input"]) for _, _, payload in self.service.asked], [2, 2, 1])
+
+    def test_no_texts_need_no_call(self) -> None:
+        self.assertEqual(self.backend().embed([]), [])
+        self.assertEqual(self.service.asked, [])
+
+    def test_a_query_has_its_own_prefix_and_keys(self) -> None:
+        self.embeds([1, 0])
+        backend = self.backend(query_prefix="find: ", body={"task": "passage"}, query_body={"task": "query"})
+
+        backend.embed(["a"])
+        backend.embed_query("a")
+
+        sent = [(payload["input"], payload["task"]) for _, _, payload in self.service.asked]
+        self.assertEqual(sent, [(["a"], "passage"), (["find: a"], "query")])
+
+    def test_an_answer_that_does_not_fit_is_refused(self) -> None:
+        def row(at: object, vector: object) -> dict[str, object]:
+            return {"index": at, "embedding": vector}
+
+        cases = [
+            ({"data": [row(0, [1, 0])]},                                          "asked for 2"),
+            ({"data": [row(0, [1, 0]), row(1, [1, 0]), row(2, [1, 0])]},          "asked for 2"),
+            ({"data": [row(0, [1, 0]), row(0, [1, 0])]},                          "not one for each"),
+            ({"data": [row(0, [1, 0]), row(2, [1, 0])]},                          "not one for each"),
+            ({"data": [row(0, [1, 0]), row("1", [1, 0])]},                        "not one for each"),
+            ({"data": [row(0, [1, 0]), row(1, [1, 0, 0])]},                       "unequal sizes"),
+            ({"data": [row(0, [1]), row(1, [1])]},                                "unequal sizes"),
+            ({"data": [row(0, []), row(1, [])]},                                  "unequal sizes"),
+            ({"data": [row(0, [1, 0]), row(1, [1, float("nan")])]},               "finite"),
+            ({"data": [row(0, [1, 0]), row(1, [1, float("inf")])]},               "finite"),
+            ({"data": [row(0, [1, 0]), row(1, [1, 10 ** 400])]},                  "finite"),
+            ({"data": [row(0, [1, 0]), row(1, [1, "0"])]},                        "finite"),
+            ({"data": [row(0, [1, 0]), row(1, [1, True])]},                       "finite"),
+            ({"data": [row(0, [1, 0]), row(1, "AAAA")]},                          "finite"),
+            ({"data": [row(0, [1, 0]), {"index": 1}]},                            "finite"),
+            ({"data": [row(0, [1, 0]), None]},                                    "no list `data`"),
+            ({"error": "quota"},                                                  "no list `data`"),
+            ([],                                                                  "no list `data`"),
+        ]
+        for answer, why in cases:
+            with self.subTest(answer):
+                self.answers(answer)
+                self.assertIn(why, self.trouble(lambda: self.backend(dimensions=2).embed(["a", "b"])))
+
+    def test_the_key_is_not_in_what_a_backend_looks_like(self) -> None:
+        self.assertNotIn(KEY, repr(self.backend()))
+        self.assertNotIn(KEY, repr(am.HttpReranker(url="https://a.example", model="m", key=KEY)))
+
+    def test_the_names_of_the_specification_are_backends(self) -> None:
+        for name in (am.JinaVectorizer, am.SiliconFlowVectorizer):
+            self.embeds([1, 0])
+            self.assertEqual(name(url=self.service.url, model="m", key=KEY).embed(["a"]), [[1, 0]])
+        self.assertTrue(issubclass(am.SiliconFlowReranker, am.HttpReranker))
+
+
+class Reranking(WireSpec):
+    """Each document gets the score it was given, whatever its scale."""
+
+    def rank(self, *documents: str) -> list[float]:
+        reranker = am.HttpReranker(url=self.service.url, model="r", key=KEY)
+        return reranker.rank(am.Clean("q"), [am.Clean(document) for document in documents])
+
+    def test_scores_come_in_the_order_of_the_documents(self) -> None:
+        self.answers({"results": [{"index": 2, "relevance_score": 9}, {"index": 0, "relevance_score": -3},
+                                  {"index": 1, "relevance_score": 0.5}]})
+
+        self.assertEqual(self.rank("a", "b", "c"), [-3.0, 0.5, 9.0])
+        self.assertEqual(self.service.asked[0][2], {"model": "r", "query": "q", "documents": ["a", "b", "c"],
+                                                    "top_n": 3, "return_documents": False})
+
+    def test_no_documents_need_no_call(self) -> None:
+        self.assertEqual(self.rank(), [])
+        self.assertEqual(self.service.asked, [])
+
+    def test_an_answer_that_does_not_fit_is_refused(self) -> None:
+        one = {"index": 0, "relevance_score": 1}
+        for results in ([], [one], [one, one], [one, {"index": 1, "relevance_score": float("nan")}], [one, {"index": 1}], None):
+            with self.subTest(results):
+                self.answers({"results": results})
+                self.trouble(lambda: self.rank("a", "b"))
+
+
+class Resting(unittest.TestCase):
+    """A service that failed is left alone for a while, also by the next process."""
+
+    def setUp(self) -> None:
+        self.now = datetime(2026, 8, 17, 12, 0, tzinfo=UTC)
+        self.state: dict[str, Any] = {}
+        self.saved: list[str] = []
+        self.works = False
+        self.calls = 0
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        """We are the service."""
+        self.calls += 1
+        if not self.works:
+            raise am.BackendDown("HTTP 500")
+        return [[3.0, 4.0] for _ in texts]
+
+    def breaker(self) -> am.Breaker:
+        return am.Breaker(self.state, lambda told: self.saved.append(json.dumps(told)), lambda: self.now, 10)
+
+    def call(self, after: float = 0.0) -> list[Any]:
+        self.now += timedelta(minutes=after)
+        return am.Guarded("jina", self, self.breaker()).embed([am.Clean("a")])
+
+    def fails(self, after: float = 0.0) -> str:
+        with self.assertRaises(am.BackendDown) as caught:
+            self.call(after)
+        return caught.exception.message
+
+    def test_the_first_failure_opens_it_and_is_saved(self) -> None:
+        self.assertEqual(self.fails(), "HTTP 500")
+
+        self.assertEqual(json.loads(self.saved[-1]),
+                         {"jina": {"failed_at": "2026-08-17T12:00:00+00:00", "reason": "HTTP 500", "failures": 1}})
+
+    def test_while_it_rests_nothing_is_called_and_the_reason_is_told(self) -> None:
+        self.fails()
+        self.state = json.loads(self.saved[-1])              # as the next process finds it
+
+        told = self.fails(after=9.9)
+
+        self.assertEqual(self.calls, 1)
+        self.assertIn("jina is resting until 2026-08-17 12:10", told)
+        self.assertIn("HTTP 500", told)
+
+    def test_each_further_failure_doubles_the_rest_up_to_a_day(self) -> None:
+        rests = []
+        for _ in range(12):
+            self.fails()
+            until = self.breaker().resting_until("jina")
+            rests.append((until - self.now).total_seconds() / 60)
+            self.now = until
+
+        self.assertEqual(rests, [10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440, 1440, 1440])
+
+    def test_a_success_after_the_rest_closes_it(self) -> None:
+        self.fails()
+        self.works = True
+
+        self.assertEqual(self.call(after=10), [[0.6, 0.8]])
+
+        self.assertEqual((self.state, self.saved[-1]), ({}, "{}"))
+
+    def test_a_success_with_nothing_to_close_saves_nothing(self) -> None:
+        self.works = True
+        self.call()
+
+        self.assertEqual(self.saved, [])
+
+    def test_reset_lets_it_be_called_at_once(self) -> None:
+        self.fails()
+        self.works = True
+
+        self.breaker().reset("jina")
+
+        self.assertEqual(self.call(), [[0.6, 0.8]])
+
+    def test_other_services_are_not_touched(self) -> None:
+        self.state["other"] = {"failed_at": self.now.isoformat(), "reason": "x", "failures": 1}
+        self.works = True
+        self.call()
+
+        self.assertIn("other", self.state)
+
+    def test_a_state_that_makes_no_sense_does_not_rest_it(self) -> None:
+        self.works = True
+        for entry in (None, "x", {}, {"failed_at": "yesterday", "failures": 1}, {"failed_at": 5, "failures": 1},
+                      {"failed_at": "2026-08-17T11:59:00", "failures": 1},
+                      {"failed_at": "2031-01-01T00:00:00+00:00", "failures": 1},
+                      {"failed_at": "2026-08-17T11:59:00+00:00", "failures": "many"}):
+            with self.subTest(entry):
+                self.state["jina"] = entry
+                self.assertEqual(self.call(), [[0.6, 0.8]])
+
+    def test_a_failure_after_a_strange_state_counts_from_one(self) -> None:
+        self.state["jina"] = {"failures": "many"}
+        self.fails()
+
+        self.assertEqual(self.state["jina"]["failures"], 1)
+
+    def test_what_a_strange_backend_raises_or_returns_is_a_failure_too(self) -> None:
+        class Strange:
+            key = KEY
+
+            def embed(self, texts: list[str]) -> list[list[float]]:
+                if texts == ["boom"]:
+                    raise RuntimeError("no luck with " + KEY)
+                return [[1.0]] * 3
+
+            def rank(self, query: str, documents: list[str]) -> list[float]:
+                return [float("nan")] if documents == ["a"] else [1.0]
+
+        for act in (lambda own: own.embed(["boom"]), lambda own: own.embed(["a"]), lambda own: own.embed_query("a"),
+                    lambda own: own.rank("q", ["a"]), lambda own: own.rank("q", ["b", "c"])):
+            self.state.clear()
+            with self.assertRaises(am.BackendDown) as caught:
+                act(am.Guarded("own", Strange(), self.breaker()))
+            self.assertNotIn(KEY, caught.exception.message + json.dumps(self.state))
+            self.assertEqual(self.state["own"]["failures"], 1)
+
+    def test_a_fault_of_the_settings_is_not_a_failure_of_the_service(self) -> None:
+        backend = am.HttpVectorizer(url="http://a.example/v1", model="m")
+
+        with self.assertRaises(am.ConfigError):
+            am.Guarded("x", backend, self.breaker()).embed([am.Clean("a")])
+
+        self.assertEqual(self.state, {})
+
+
+class Backends(WireSpec):
+    """Settings alone decide which backend is used, and a wrong setting is named."""
+
+    def setUp(self) -> None:
+        self.keys: dict[str, str] = {}
+        self.vectors: dict[str, Any] = {"backend": "auto", "order": ["jina", "siliconflow", "local"], "backends": {
+            "local": {"kind": "hash", "dimensions": 64, "threshold": 0.3},
+            "jina": {"kind": "http", "url": "https://j.example/v1", "model": "j3", "key": "JINA_API_KEY", "threshold": 0.35},
+            "siliconflow": {"kind": "http", "url": "https://s.example/v1", "model": "bge", "key": "SILICONFLOW_API_KEY"},
+            "home": {"kind": "http", "url": "http://localhost:1/v1", "model": "h", "key": ""}}}
+
+    def choose(self, choice: str = "") -> am.Backend:
+        return am.choose(self.vectors, self.keys.get, choice)
+
+    def wrong(self, act: Callable[[], object]) -> str:
+        return self.trouble(act, am.ConfigError)
+
+    def test_auto_takes_the_first_that_has_its_key(self) -> None:
+        self.assertEqual(self.choose().name, "local")
+        self.keys["SILICONFLOW_API_KEY"] = KEY
+        self.assertEqual(self.choose().name, "siliconflow")
+        self.keys["JINA_API_KEY"] = KEY
+        self.assertEqual(self.choose().name, "jina")
+
+    def test_auto_takes_one_that_needs_no_key(self) -> None:
+        self.vectors["order"] = ["jina", "home", "local"]
+
+        self.assertEqual(self.choose().name, "home")
+
+    def test_a_name_is_taken_outright_and_the_choice_beats_the_settings(self) -> None:
+        self.keys["JINA_API_KEY"] = KEY
+        self.vectors["backend"] = "jina"
+
+        self.assertEqual((self.choose().name, self.choose("local").name), ("jina", "local"))
+
+    def test_a_backend_carries_what_the_settings_say(self) -> None:
+        self.keys["JINA_API_KEY"] = KEY
+        backend, local = self.choose("jina"), self.choose("local")
+
+        self.assertEqual((backend.model, backend.threshold, backend.remote), ("j3", 0.35, True))
+        self.assertEqual(backend.vectorizer.key, KEY)
+        self.assertNotIn(KEY, repr(backend))
+        self.assertIsInstance(local.vectorizer, am.LocalHashVectorizer)
+        self.assertEqual((local.vectorizer.dimensions, local.remote), (64, False))
+
+    def test_an_unknown_name_lists_the_names(self) -> None:
+        self.assertIn("auto, local, jina, siliconflow, home", self.wrong(lambda: self.choose("openai")))
+
+    def test_a_missing_key_tells_what_to_set_and_where(self) -> None:
+        told = self.wrong(lambda: self.choose("jina"))
+
+        self.assertIn("JINA_API_KEY", told)
+        self.assertIn(".env", told)
+
+    def test_a_key_pasted_into_the_settings_is_refused_and_not_repeated(self) -> None:
+        self.vectors["backends"]["jina"]["key"] = KEY
+
+        self.wrong(lambda: self.choose("jina"))
+
+    def test_a_wrong_setting_is_named_beside_the_right_ones(self) -> None:
+        cases = [
+            ({"kind": "http", "url": "https://a", "model": "m", "treshold": 1}, "unknown 'treshold'",  "query_prefix"),
+            ({"kind": "http", "url": "https://a"},                              "is missing",          "model"),
+            ({"kind": "hash", "dimension": 2},                                  "unknown 'dimension'", "dimensions"),
+            ({"kind": "htpp", "url": "https://a"},                              "unknown kind 'htpp'", "hash, http"),
+            ({"kind": "no_such_module_here:X"},                                 "no_such_module_here", "package.module"),
+            ({"kind": "json:NoSuchClass"},                                      "NoSuchClass",         "package.module"),
+        ]
+        for block, wrong, right in cases:
+            with self.subTest(block):
+                told = self.wrong(lambda block=block: am.build_vectorizer("mine", block, self.keys.get))
+                self.assertIn("vectors.backends.mine", told)
+                self.assertIn(wrong, told)
+                self.assertIn(right, told)
+
+    def test_a_class_of_another_package_gets_the_remaining_keys(self) -> None:
+        block = {"kind": "agent_memory:LocalHashVectorizer", "dimensions": 32, "threshold": 0.5}
+        backend = am.build_vectorizer("own", block, self.keys.get)
+
+        self.assertEqual((backend.vectorizer.dimensions, backend.threshold), (32, 0.5))
+
+    def test_the_reranker_is_on_by_its_key_or_by_word(self) -> None:
+        block = {"url": "https://r.example/rerank", "model": "r", "key": "SILICONFLOW_API_KEY", "seconds": 3}
+
+        def build(**more: Any) -> Any:
+            return am.build_reranker(block | more, self.keys.get)
+
+        self.assertIsNone(build(enabled="auto"))
+        self.assertIn("SILICONFLOW_API_KEY", self.wrong(lambda: build(enabled=True)))
+        self.keys["SILICONFLOW_API_KEY"] = KEY
+        self.assertEqual(build(enabled="auto").seconds, 3)
+        self.assertIsNone(build(enabled=False))
+        self.assertIsNone(build(enabled="off"))
+        self.assertIn("unknown 'ulr'", self.wrong(lambda: build(ulr="x")))
+
+
+def digester(**rules: Any) -> am.RuleDigester:
+    """A digester by the shipped rules, with these instead of theirs."""
+    return am.RuleDigester(SHIPPED["digest"] | {name: SHIPPED["digest"][name] | rule if isinstance(rule, dict) else rule
+                                                for name, rule in rules.items()})
+
+
+DIGESTER = digester()
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    return [(fact.category, fact.content) for fact in DIGESTER.digest(text)]
+
+
+class LabelledLines(unittest.TestCase):
+    """A line that names what it is, is taken with its label."""
+
+    def test_labels_in_their_usual_shapes(self) -> None:
+        for text, category, content in [
+            ("决定：用 SQLite 存本地数据",          "decision",   "决定：用 SQLite 存本地数据"),
+            ("决定:用 SQLite",                      "decision",   "决定:用 SQLite"),
+            ("偏好 ： 先结论后细节",                "preference", "偏好 ： 先结论后细节"),
+            ("- **配置**：网关端口 8081",           "config",     "配置：网关端口 8081"),
+            ("3. 项目：对账系统二期",               "project",    "项目：对账系统二期"),
+            ("* 事件：昨晚主库切换 🎉",             "event",      "事件：昨晚主库切换"),
+            ("**已决定：先不做安卓版**",            "decision",   "已决定：先不做安卓版"),
+            ("产品负责人决定：首屏不放广告",        "decision",   "产品负责人决定：首屏不放广告"),
+            ("用户: 用户偏好：少用表格",            "preference", "用户偏好：少用表格"),
+            ("- decision: Use Postgres for jobs",   "decision",   "decision: Use Postgres for jobs"),
+            ("### Decision: Keep one repository",   "decision",   "Decision: Keep one repository"),
+            ("Final decision: ship on Friday",      "decision",   "Final decision: ship on Friday"),
+            ("Config: twelve worker threads",       "config",     "Config: twelve worker threads"),
+            ("端口：5433",                          "config",     "端口：5433"),
+            ("Database: Postgres 16",               "config",     "Database: Postgres 16"),
+        ]:
+            with self.subTest(text):
+                self.assertEqual(found(text), [(category, content)])
+
+    def test_a_semicolon_parts_facts_under_one_label_or_several(self) -> None:
+        self.assertEqual(found("重要决定：日志留 30 天；不采集 IP"),
+                         [("decision", "重要决定：日志留 30 天"), ("decision", "重要决定：不采集 IP")])
+        self.assertEqual(found("决定：用 Go；偏好：标准库优先"),
+                         [("decision", "决定：用 Go"), ("preference", "偏好：标准库优先")])
+
+    def test_an_empty_label_covers_the_bullets_below_it_and_no_more(self) -> None:
+        self.assertEqual(found("决定：\n- 只支持 3.11\n- 单文件\n\n闲聊一句\n- 无关"),
+                         [("decision", "决定：只支持 3.11"), ("decision", "决定：单文件")])
+
+    def test_a_heading_covers_the_paragraph_below_it(self) -> None:
+        self.assertEqual(found("## Decision\n\nSessions live in signed cookies. It is simpler.\n\nMore text.\n"),
+                         [("decision", "Decision: Sessions live in signed cookies")])
+
+
+class NaturalSentences(unittest.TestCase):
+    """People seldom label; the usual ways of saying so are known in both languages."""
+
+    SAID = {
+        "decision": [
+            "我们决定用 Playwright", "那就用 FastAPI 吧", "图表改用 ECharts，D3 太难维护了", "最终选择 Milvus 作为向量库",
+            "数据同步采用Debezium作为管道", "放弃 Electron", "We decided to drop Python 3.9", "let's go with Tailwind",
+            "Going with Hetzner for builds", "We'll stick with Postgres", "the team agreed to freeze the schema"],
+        "preference": [
+            "我喜欢先看结论", "我不喜欢自动换行", "请以后都用中文写注释", "以后不要再自动提交", "不要再用 var", "我习惯用 fish",
+            "I prefer composition over inheritance", "always run the linter first", "Never use default exports",
+            "From now on, answer in German", "please use British spelling from now on", "I'm used to vim keys"],
+        "config": [
+            "网关端口改为 9443", "备份目录是 /srv/backup", "配置文件在 ~/.foo/a.toml", "空闲超时调整为 90 秒",
+            "set max_connections to 200", "The exporter listens on port 9105", "our config lives in /etc/a.yaml"],
+        "project": [
+            "我们正在推进订单拆分", "风控项目进入第二阶段", "I'm working on a Rust port of billing",
+            "The Atlas project kicked off in March"],
+        "event": [
+            "昨天上线了推荐服务", "v3.2.0 已经发布", "2026-04-18 完成了机房搬迁", "on 2026-03-09 we shipped the new flow",
+            "We released 4.0 yesterday", "The EU cluster went live last week"],
+    }
+
+    def test_each_kind_is_recognised(self) -> None:
+        for kind, sentences in self.SAID.items():
+            for sentence in sentences:
+                with self.subTest(sentence):
+                    self.assertEqual(found(f"用户: {sentence}。\n助手: 收到"), [(kind, sentence)])
+
+    def test_importance_is_the_configured_one(self) -> None:
+        facts = digester(importance={"decision": 9}).digest("决定：用 Go")
+
+        self.assertEqual([fact.importance for fact in facts], [9])
+
+    def test_a_request_after_the_fact_is_cut_off(self) -> None:
+        self.assertEqual(found("用户: 就用 PostgreSQL 吧，帮我写迁移脚本"), [("decision", "就用 PostgreSQL 吧")])
+        self.assertEqual(found("User: Let's go with SQLite, can you write the schema"), [("decision", "Let's go with SQLite")])
+
+    def test_a_preference_is_kept_with_the_request_in_it(self) -> None:
+        self.assertEqual(found("User: From now on, please answer in German"),
+                         [("preference", "From now on, please answer in German")])
+
+    def test_a_polite_or_emphatic_if_is_no_condition(self) -> None:
+        for sentence in ["如果可以，请以后都用中文", "always run the tests, even if it is slow"]:
+            self.assertEqual(found(sentence), [("preference", sentence)])
+
+    def test_a_byte_order_mark_hides_nothing(self) -> None:
+        self.assertEqual(found("\ufeff决定：用 Go"), [("decision", "决定：用 Go")])
+
+    def test_a_users_own_sign_counts(self) -> None:
+        facts = digester(signs={"decision": ["^板上钉钉"]}).digest("板上钉钉用 Go")
+
+        self.assertEqual([fact.category for fact in facts], ["decision"])
+
+    def test_what_is_quoted_vetoes_nothing(self) -> None:
+        self.assertEqual(found("我们决定把按钮文案改为“要不要继续？”"), [("decision", "我们决定把按钮文案改为“要不要继续？”")])
+
+
+class NothingInvented(unittest.TestCase):
+    """What was asked, supposed, pending, taken back, told by others or pasted is no fact."""
+
+    NONE = [
+        "", "   ", "你好", "用户:", "决定：", "决定：待定", "Decision: TBD", "Decision: Proposed", "决定：无",
+        "要不要决定：用 Deno？", "要不要用 Redis？", "我们决定用 Redis？", "So we decided to use Redis?", "我们是否应该采用微服务",
+        "Should we go with Vue or React?", "谁决定的用 Oracle", "如果决定：使用 K8s，就要招运维", "假如我们决定用 Rust，要多久",
+        "if latency grows, let's use a CDN", "We might switch to Bazel", "Maybe we could go with Fly.io", "我在考虑换成 Svelte",
+        "We haven't decided on a license yet", "还没决定用哪个云", "需决定：原路退回还是退余额", "决定状态：Proposed",
+        "决定 0001：", "Decision Log", "# Decision Log", "No decision: we wait", "取消之前的决定：用 Mongo",
+        "这是缺陷，不是偏好：请忽略", "编译器按上下文来决定：用模板还是函数", "参数决定了输出", "Hook event: SessionStart",
+        "口味偏好：prefs.append(item)", "用户偏好：{preferences}", "- [ ] 决定：用 X", "> 决定：改用 MySQL", "| 决定：用 X | 快 |",
+        "```\n决定：用 Angular\n```", "~~~yaml\ndecision: Use X\n~~~", "`决定：用 X`", "```\nUser: we decided to use Rust\n```",
+        "用户: 文章里说他们决定用 Kafka", "User: My boss said he prefers Java", "The post says \"we decided to use Elixir\"",
+        "帮我写一个爬虫，输出改为 CSV", "帮我把网关端口改为 9443", "please fix the failing test",
+        "I need a script that renames files", "can you set the port to 9000", "I like it", "never mind",
+        "The function always returns null", "我们没有采用 Kafka", "以后再说吧", "明天准备上线新版本", "已经计划下周发布 2.0",
+        "已发布的版本有问题", "端口 8080 被占用了", "ValueError: port is set to 12",
+    ]
+    OURS = [
+        "mem_20260817_033106_ab12  decisions\n  决定：使用 Redis",
+        "<memory-context>\n决定：使用 Redis\n用户: 决定：用 Y\n</memory-context>\n用户: 你好",
+        "<agent-memory-2 v=1>\n偏好：中文\n</agent-memory-2>",
+        "用户: <hook_context>决定：用 X</hook_context>",
+        "用户: 看\n<system-reminder>\nalways use tabs\n助手: 好",           # never closed
+        "用户: 决定：用 X\n</memory-context>",                              # never opened
+    ]
+
+    def test_no_fact_in_what_settles_nothing(self) -> None:
+        for text in self.NONE:
+            with self.subTest(text):
+                self.assertEqual(found(text), [])
+
+    def test_our_own_output_is_not_learned_again(self) -> None:
+        for text in self.OURS:
+            with self.subTest(text):
+                self.assertEqual(found(text), [])
+
+    def test_talk_after_an_unclosed_block_or_fence_counts_again(self) -> None:
+        self.assertEqual(found("用户: <system-reminder>\nx\n用户: 决定：用 Go"), [("decision", "决定：用 Go")])
+        for opening in ["用户: ```\nx", "用户: 看\n```\nx"]:
+            self.assertEqual(found(f"{opening}\n用户: 决定：用 Go\n```python\ny\n```"), [("decision", "决定：用 Go")])
+
+    def test_a_transcript_inside_a_fence_is_not_talk(self) -> None:
+        self.assertEqual(found("用户: 看\n```\n用户: 决定：用 Y\n```\n决定：用 Z"), [("decision", "决定：用 Z")])
+
+
+class WhoSaidIt(unittest.TestCase):
+    """The user decides; the assistant's words count when accepted, or when they report what happened."""
+
+    def test_role_prefixes_of_every_kind(self) -> None:
+        for user, assistant in [("用户: ", "助手: "), ("用户：", "助手："), ("User: ", "Assistant: "), ("Human: ", "AI: "),
+                                ("**User:** ", "**Assistant:** ")]:
+            with self.subTest(user):
+                self.assertEqual(found(f"{user}先看看\n我们决定用 Go\n{assistant}我们决定用 Rust"),
+                                 [("decision", "我们决定用 Go")])
+
+    def test_a_proposal_counts_when_the_next_turn_opens_by_accepting_it(self) -> None:
+        for yes in ["好", "好的。", "可以", "同意", "就这样", "按这个来", "ok", "Yes, go ahead", "sounds good",
+                    "好，就这样。另外看下日志"]:
+            with self.subTest(yes):
+                self.assertEqual(found(f"助手: 我建议缓存用 Valkey，要不要就这么定？\n用户: {yes}"),
+                                 [("decision", "缓存用 Valkey")])
+
+    def test_a_proposal_counts_for_nothing_otherwise(self) -> None:
+        for answer in ["不要，太重了", "好，但是先不动", "好奇怪", "可以吗？", "为什么", "ok, but not now", "嗯？"]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"助手: 我建议缓存用 Valkey\n用户: {answer}"), [])
+        self.assertEqual(found("助手: 我建议缓存用 Valkey\n用户: 等一下\n用户: 好"), [])
+        self.assertEqual(found("助手: 建议用 A 或者 B\n用户: 好"), [])
+        self.assertEqual(found("助手: 我建议缓存用 Valkey\n助手: 好"), [])
+
+    def test_the_assistant_may_report_a_release_but_not_its_chores(self) -> None:
+        self.assertEqual(DIGESTER.digest("助手: v2.8.1 已发布到生产环境。\n用户: 收到"),
+                         [am.Fact("v2.8.1 已发布到生产环境", "event", 4)])
+        self.assertEqual(found("助手: 已完成修改，测试全部通过。"), [])
+
+
+class WellFormed(unittest.TestCase):
+    """A fact is one bounded sentence, told once."""
+
+    def test_the_same_thing_said_twice_is_one_fact(self) -> None:
+        self.assertEqual(found("我们决定用 Redis。\n用户: 我们决定用 Redis！\n决定：用 Redis"), [("decision", "我们决定用 Redis")])
+
+    def test_what_differs_in_a_sign_or_number_stays_apart(self) -> None:
+        self.assertEqual(len(found("决定：用 C\n决定：用 C++\n端口：5432\n端口：5433")), 4)
+
+    def test_a_long_one_is_cut_and_never_inside_a_mask(self) -> None:
+        mask = "[已脱敏:password]"
+        [(_, long)] = found("决定：" + "很" * 290 + mask + "长" * 500)
+
+        self.assertLessEqual(len(long), 300)
+        self.assertNotIn("[", long)
+        self.assertIn(mask, found(f"端口改为 8081，口令 {mask}")[0][1])
+
+    def test_polarity_stays_in_the_words(self) -> None:
+        self.assertEqual(found("用户: 以后别用 emoji！"), [("preference", "以后别用 emoji")])
+        self.assertEqual(found("User: we decided not to use Redis."), [("decision", "we decided not to use Redis")])
+
+    def test_at_most_max_the_most_important_in_the_order_said(self) -> None:
+        facts = digester(max=2).digest("事件：昨天上线\n偏好：少说\n决定：用 Go")
+
+        self.assertEqual([fact.category for fact in facts], ["preference", "decision"])
+
+    def test_hostile_text_comes_back(self) -> None:
+        for text in ["-" * 200_000 + "x", "决定：a" + "-" * 200_000 + "b", "<memory-context " * 20_000, "“" * 200_000,
+                     "`a" * 100_000, "我" * 200_000, "." + " " * 200_000, "端口" * 100_000, "i really " * 20_000,
+                     ";" * 200_000 + "a", "{" * 200_000]:
+            with self.subTest(text[:20]):
+                self.assertLessEqual(len(found(text)), 1)
+
+
+def reply(content: object, **more: object) -> dict[str, Any]:
+    """A chat completion."""
+    return {"choices": [{"message": {"role": "assistant", "content": content}} | more]}
+
+
+class ModelReplies(unittest.TestCase):
+    """A model is asked for a JSON object; its reply is understood, or refused whole."""
+
+    def ask(self, answer: object, text: str = "用户: 我们决定用 Go", **options: Any) -> list[tuple[str, str, int]]:
+        self.sent: list[tuple[Any, ...]] = []
+        self.digester = am.LLMDigester("https://llm.example/v1/chat/completions", "small", "the-key",
+                                       lambda *call: (self.sent.append(call), answer)[1], seconds=7, **options)
+        return [(fact.content, fact.category, fact.importance) for fact in self.digester.digest(am.Clean(text))]
+
+    def test_what_is_sent(self) -> None:
+        self.ask(reply('{"memories": []}'), "用户: 你好")
+
+        [(url, payload, key, seconds)] = self.sent
+        self.assertEqual((url, key, seconds), ("https://llm.example/v1/chat/completions", "the-key", 7))
+        self.assertEqual((payload["model"], payload["temperature"], payload["response_format"]),
+                         ("small", 0, {"type": "json_object"}))
+        self.assertEqual([message["role"] for message in payload["messages"]], ["system", "user"])
+        self.assertIn('{"memories":[', payload["messages"][0]["content"])
+        self.assertIs(type(payload["messages"][1]["content"]), am.Clean)
+        json.dumps(payload)
+
+    def test_the_own_prompt_is_sent_and_the_shipped_one_is_short(self) -> None:
+        self.ask(reply("[]"), prompt="Only JSON.")
+        self.assertEqual(self.sent[0][1]["messages"][0]["content"], "Only JSON.")
+
+        self.ask(reply("[]"))
+        prompt = self.sent[0][1]["messages"][0]["content"]
+        self.assertLessEqual(len(re.findall(r"[\u3000-\u9fff\uff00-\uffef]|[A-Za-z]+|\d|[^\sA-Za-z\d]", prompt)), 250)
+
+    def test_blank_text_is_not_sent(self) -> None:
+        for text in ["", "  \n\t"]:
+            self.assertEqual(self.ask(reply("[]"), text), [])
+            self.assertEqual(self.sent, [])
+
+    def test_the_forms_a_reply_may_take(self) -> None:
+        one = '{"content": "用 Go", "category": "decision", "importance": 8}'
+        fact, plain = ("用 Go", "decision", 8), ("用 Go", "general", 5)
+        cases = {
+            f'{{"memories": [{one}]}}': [fact],
+            f'{{"事实": [{one}]}}': [fact],
+            f'{{"count": 1, "facts": [{one}], "note": null}}': [fact],
+            f"[{one}]": [fact],
+            one: [fact],
+            f"```json\n[{one}]\n```": [fact],
+            f'Here you are [1]:\n{{"memories": [{one}]}}\nAnything else?': [fact],
+            f'{{"memories": [{one},],}}': [fact],
+            '{"memories": ["a, ]用 Go",]}': [("a, ]用 Go", "general", 5)],
+            f'<think>maybe [{{"content": "x"}}]</think>[{one}]': [fact],
+            '["用 Go"]': [plain],
+            '{"memories": []}': [], "{}": [], '{"memories": null}': [], "[]": [],
+            '[{"content": null}, {"content": " "}, {"content": 7}, {"content": "用 Go"}]': [plain],
+            '[{"content": "用 Go", "category": "DECISION ", "importance": "8"}]': [fact],
+            '[{"content": "用 Go", "category": "wish", "importance": "high"}]': [plain],
+            '[{"content": "用 Go", "category": ["x"], "importance": null}]': [plain],
+            '[{"content": "用 Go", "importance": 99}, {"content": "用 Rust", "importance": -3}]':
+                [("用 Go", "general", 10), ("用 Rust", "general", 1)],
+            ('[{"content": "用 Go", "importance": 7.6}, {"content": "用 Rust", "importance": "8/10"}, '
+             '{"content": "用 C", "importance": true}]'):
+                [("用 Go", "general", 8), ("用 Rust", "general", 8), ("用 C", "general", 5)],
+            '[{"content": "{\\"memories\\": [1]}"}, "[{\\"content\\": 1}]", "```json", "用 Go"]': [plain],
+            '[{"content": "用\nGo"}]': [plain],
+            '[{"content": "用 Go"}, {"content": "用 Go。"}]': [plain],
+        }
+        for content, facts in cases.items():
+            with self.subTest(content):
+                self.assertEqual(self.ask(reply(content)), facts)
+        self.assertEqual(self.ask(reply([{"type": "text", "text": f"[{one}]"}])), [fact])
+
+    def test_the_rest_is_refused_whole(self) -> None:
+        for answer in [
+            None, [], "text", {}, {"choices": []}, {"choices": None}, {"choices": ["x"]},
+            {"choices": [{"message": None}]}, {"error": {"message": "no"}},
+            *map(reply, [None, "", 7, "I found nothing.", '{"memories": [{"content": "a"}, {"content": "b', '{"memories": 7}',
+                         '{"memories": [7]}', '{"memories": [{"text": "a"}]}', '{"a": ["x"], "b": ["y"]}',
+                         '{"content": "a"}\n{"content": "b"}', "[" * 100_000, "[[" + '"' * 1_000, '["' + '\\"' * 100_000]),
+        ]:
+            with self.subTest(str(answer)[:60]), self.assertRaisesRegex(am.BackendDown, "the model's reply"):
+                self.ask(answer)
+
+    def test_a_reply_cut_off_at_its_length_gives_its_whole_objects(self) -> None:
+        cut = '{"memories": [{"content": "用 Go"}, {"content": "用 Rust"}, {"content": "用 '
+
+        self.assertEqual([fact[0] for fact in self.ask(reply(cut, finish_reason="length"))], ["用 Go", "用 Rust"])
+        with self.assertRaises(am.BackendDown):
+            self.ask(reply('{"memories": [{"content": "用', finish_reason="length"))
+
+    def test_facts_are_bounded_in_length_and_number(self) -> None:
+        self.assertEqual(len(self.ask(reply(json.dumps(["长" * 900])))[0][0]), 300)
+        answer = reply('[{"content": "a b", "importance": 2}, {"content": "c d", "importance": 9}]')
+        self.assertEqual(self.ask(answer, max_facts=1), [("c d", "general", 9)])
+
+    def test_usage_is_the_replys_own_even_when_the_reply_is_refused(self) -> None:
+        usage = {"prompt_tokens": 11, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 0}}
+
+        self.ask(reply("[]") | {"usage": usage})
+        self.assertEqual(self.digester.last_usage, usage)
+        with self.assertRaises(am.BackendDown):
+            self.ask(reply("nothing") | {"usage": usage})
+        self.assertEqual(self.digester.last_usage, usage)
+        self.ask(reply("[]"))
+        self.assertIsNone(self.digester.last_usage)
+
+    def test_trouble_on_the_way_passes_through(self) -> None:
+        def down(*_: object) -> None:
+            raise am.BackendDown("timed out")
+
+        with self.assertRaisesRegex(am.BackendDown, "timed out"):
+            am.LLMDigester("u", "m", "k", down).digest(am.Clean("用户: 你好"))
+
+
+class Windows(unittest.TestCase):
+    """Long talk is handed on in pieces that lose nothing."""
+
+    def test_short_talk_is_one_piece_and_blank_talk_none(self) -> None:
+        self.assertEqual(am.windows("用户: 你好\n助手: 好\n"), ["用户: 你好\n助手: 好\n"])
+        self.assertEqual(am.windows(""), [])
+
+    def test_it_parts_between_turns(self) -> None:
+        talk = "".join(f"用户: {'甲' * 30}{n}\n助手: {'乙' * 30}\n" for n in range(20))
+
+        pieces = am.windows(talk, 100)
+
+        self.assertEqual("".join(pieces), talk)
+        self.assertTrue(all(len(piece) <= 100 and piece.endswith("\n") for piece in pieces))
+        self.assertTrue(all(piece.startswith(("用户: ", "助手: ")) for piece in pieces))
+
+    def test_a_sequence_is_taken_turn_by_turn(self) -> None:
+        self.assertEqual(am.windows(["用户: 甲", "助手: 乙"], 12), ["用户: 甲\n助手: 乙\n"])
+        self.assertEqual(am.windows(["用户: 甲", "助手: 乙"], 11), ["用户: 甲\n", "助手: 乙\n"])
+
+    def test_a_long_turn_goes_on_under_its_role(self) -> None:
+        for name, talk in {"lines": "一行字\n" * 200, "sentences": "这是一句话。" * 100, "words": "word " * 200,
+                           "one word": "长" * 1000}.items():
+            with self.subTest(name):
+                pieces = am.windows(f"用户: {talk}", 90)
+
+                self.assertTrue(all(len(piece) <= 90 and piece.startswith("用户: ") for piece in pieces))
+                self.assertEqual("".join(piece.removeprefix("用户: ") for piece in pieces), talk)
+
+    def test_it_parts_at_lines_before_sentences(self) -> None:
+        self.assertEqual(am.windows("第一句。第二句\n第三句。第四句。", 12), ["第一句。第二句\n", "第三句。第四句。"])
+
+    def test_the_same_facts_are_found_in_pieces(self) -> None:
+        talk = "\n".join(f"用户: 端口改为 {n}" for n in range(1000, 1100))
+
+        self.assertEqual([fact for piece in am.windows(talk, 200) for fact in found(piece)], found(talk))
+
+
+LOGS = HERE.parent / "shared" / "sessions"
+HEADER: dict[str, Any] = {"type": "session", "version": 4, "id": "s-1", "createdAt": 1, "isSeeded": False}
+
+
+def said(text: Any, kind: Any = "user", **more: Any) -> dict[str, Any]:
+    """A user/message event; kind None leaves its source out."""
+    source = {} if kind is None else {"source": {"kind": kind}}
+    return {"type": "user/message", "data": {"content": [dsh_log.text_part(text)], **source}, **more}
+
+
+def replied(*parts: dict[str, Any], **data: Any) -> dict[str, Any]:
+    """An assistant/message event."""
+    return {"type": "assistant/message", "data": {"message": {"role": "assistant", "content": list(parts)}, **data}}
+
+
+class SedimentSpec(Spec):
+    """A $DSH_HOME beside the root, and an environment that holds nothing else."""
+
+    maxDiff = None
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.home = self.root.parent / "dsh"
+        bare = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.root.parent), "LC_ALL": "C.UTF-8", "DSH_HOME": str(self.home)}
+        self.enterContext(mock.patch.dict(os.environ, bare, clear=True))
+
+    def log(self, *events: Any, header: dict[str, Any] | None = HEADER, name: str = "session.v4.jsonl",
+            folder: str = "p/s", at: int | None = None) -> str:
+        """Write a plain log of these events (bytes are written as they are)."""
+        path = self.home / "sessions" / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n"
+                                  for line in ([header] if header else []) + list(events)))
+        if at is not None:
+            os.utime(path, (at, at))
+        return str(path)
+
+    def session(self, *arguments: Any, **how: Any) -> str:
+        """Write a session as a harness does."""
+        return dsh_log.write_session(str(self.home), *arguments, **how)
+
+    def turns(self, *events: Any, **how: Any) -> list[tuple[str, str]]:
+        return [(turn.role, turn.text) for turn in sediment.read_session(self.log(*events, **how)).turns]
+
+    def run_it(self, *words: str) -> Ran:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = sediment.main(["--root", str(self.root), *words])
+        return Ran(code, out.getvalue(), err.getvalue())
+
+    def sessions(self, *words: str) -> list[dict[str, Any]]:
+        """What a run tells of each session in JSON."""
+        return self.run_it("--json", *words).json["data"]["sessions"]
+
+    def kept(self) -> list[str]:
+        return [row["content"] for row in self.index()] if (self.root / "index.json").exists() else []
+
+    def model(self, says: Callable[[str], str], settings: str = "") -> None:
+        """Let a language model digest: what it says to a text is the one fact of it."""
+        service = Service(self)
+        service.answer = lambda payload: (200, {}, reply(json.dumps([says(payload["messages"][1]["content"])])))
+        self.root.mkdir(exist_ok=True)
+        (self.root / "config.yaml").write_text(
+            f"digest:\n  mode: llm\n  llm:\n    url: {service.url}\n    key: ''\n{settings}", encoding="utf-8")
+
+
+class SessionLogs(SedimentSpec):
+    """Only what a person and the assistant said is read from a session log."""
+
+    def test_the_four_lines_of_the_specification(self) -> None:
+        thought = {"type": "reasoning", "text": "思考链（跳过）"}
+        result = {"source": {"kind": "tool"}, "content": [
+            {"type": "tool-result", "toolCallId": "c", "content": [dsh_log.text_part("工具输出（跳过）")]}]}
+
+        turns = self.turns(said("用户消息", None), replied(thought, dsh_log.text_part("助手回复")),
+                           {"type": "tool/call", "data": {"name": "bash", "arguments": "{}"}},
+                           {"type": "tool/result", "data": {"message": result}}, header=None)
+
+        self.assertEqual(turns, [("user", "用户消息"), ("assistant", "助手回复")])
+
+    def test_a_message_counts_when_a_person_sent_it(self) -> None:
+        for kind, taken in [(None, True), ("user", True), ("agent-instructions", False), ("runtime-context", False),
+                            ("plugin", False), ("goal", False), ("skill-catalog", False), ("never-seen", False)]:
+            with self.subTest(kind):
+                self.assertEqual(self.turns(said("x", kind)), [("user", "x")] if taken else [])
+
+    def test_second_copies_and_the_machinery_are_left_out(self) -> None:
+        prompt, x = said("决定：用 A")["data"], dsh_log.text_part("x")
+        for event in [{"type": "agent/inbox/spliced", "data": {"inserted": [prompt]}},
+                      {"type": "session/title-llm-request", "data": {"messages": [prompt]}},
+                      {"type": "session/title", "data": {"title": "决定：用 A"}},
+                      {"type": "assistant/attempt", "data": {"message": {"content": [x]}}},
+                      {"type": "assistant/chunk", "data": {"chunk": {"type": "text-delta", "text": "x"}}},
+                      {"type": "text-chunks", "data": {"texts": ["x"]}},
+                      {"type": "reasoning-chunks", "data": {"texts": ["x"]}},
+                      {"type": "system/message", "data": {"message": {"content": [x]}}},
+                      said("summary", surfaceOp={"op": "replace", "start": 1, "end": 5})]:
+            with self.subTest(event["type"]):
+                self.assertEqual(self.turns(said("one"), event), [("user", "one")])
+
+    def test_an_interrupted_reply_is_kept(self) -> None:
+        self.assertEqual(self.turns(replied(dsh_log.text_part("half a"), interrupted=True)), [("assistant", "half a")])
+
+    def test_an_image_between_texts_is_passed_over(self) -> None:
+        event = said("a")
+        event["data"]["content"] += [{"type": "image", "attachment": {}}, dsh_log.text_part("b")]
+
+        self.assertEqual(self.turns(event), [("user", "a\nb")])
+
+    def test_what_a_person_chose_is_what_they_said(self) -> None:
+        chosen = [dsh_log.text_part(json.dumps({"answers": [
+            {"id": "color", "selected": ["Blue"], "custom": "Include accessibility notes"}]}))]
+        asked = {"type": "tool/call", "data": {"callId": "q", "name": "ask_user_question"}}
+        for shape in [{"message": {"toolCallId": "q", "content": chosen}},
+                      {"message": {"content": [{"type": "tool-result", "toolCallId": "q", "content": chosen}]}},
+                      {"callId": "q", "content": chosen}]:
+            with self.subTest(shape):
+                turns = self.turns(asked, {"type": "tool/result", "data": shape})
+                self.assertEqual(turns, [("user", "color: Blue; Include accessibility notes")])
+
+    def test_another_tool_cannot_speak_for_the_person(self) -> None:
+        chosen = [dsh_log.text_part(json.dumps({"answers": [{"id": "color", "selected": ["Blue"]}]}))]
+        asked = {"type": "tool/call", "data": {"callId": "q", "name": "ask_user_question"}}
+
+        self.assertEqual(self.turns(asked, {"type": "tool/result", "data": {
+            "message": {"toolCallId": "other", "content": chosen}}}), [])
+
+    def test_a_fork_is_read_from_where_it_leaves_its_parent(self) -> None:
+        events = [said("parent's", seq=42), {"type": "session/end-seed", "seq": 43, "data": {}}, said("own", seq=44)]
+        for header, expected in [({"seedLength": 42, "version": 0}, ["own"]), ({"isSeeded": True}, ["own"]),
+                                 ({}, ["parent's", "own"])]:
+            with self.subTest(header):
+                turns = self.turns(*events, header=HEADER | header)
+                self.assertEqual([words for _, words in turns], expected)
+
+    def test_only_the_newest_generation_of_a_directory_is_read(self) -> None:
+        for name in ("session.jsonl", "session.v2.jsonl.zstd", "session.v10.jsonl", "session.v4.jsonl", "session.lock"):
+            path = self.log(said(name), name=name)
+
+        newest = sediment.newest_generation(os.path.dirname(path))
+
+        self.assertEqual(os.path.basename(str(newest)), "session.v10.jsonl")
+
+    def test_lines_end_at_newlines_only(self) -> None:
+        odd = json.dumps(said("a\u2028b\u0085c"), ensure_ascii=False).encode() + b"\r\n"
+
+        self.assertEqual(self.turns(odd), [("user", "a\u2028b\u0085c")])
+
+    def test_a_line_that_cannot_be_read_is_counted(self) -> None:
+        deep = b"[" * 100_000 + b"\n"
+        path = self.log(b"not json\n", b"42\n", b"[1]\n", b'"massive error"\n', b"\xff\xfe\n", deep, said("ok"), b"\n")
+
+        session = sediment.read_session(path)
+
+        self.assertEqual((session.bad, len(session.turns), session.torn), (6, 1, False))
+
+    def test_a_last_line_without_newline_waits_until_it_parses(self) -> None:
+        whole = json.dumps(said("够了"), ensure_ascii=False).encode()
+        for cut, count in [(len(whole), 1), (len(whole) - 1, 0), (whole.index("够".encode()) + 1, 0)]:
+            with self.subTest(cut):
+                session = sediment.read_session(self.log(whole[:cut]))
+                self.assertEqual((len(session.turns), session.torn, session.bad), (count, not count, 0))
+
+    def test_odd_shapes_never_stop_the_reader(self) -> None:
+        odd = [None, 7, "x", [], {}, [None], [7], {"content": 7}, {"content": [{"type": "text", "text": None}]},
+               {"message": []}, {"message": {"content": {"a": 1}}}, {"source": "hooks"}, {"source": {"kind": ["user"]}}]
+        kinds = ["user/message", "assistant/message", "tool/result", "tool/call", "session/end-seed", "session", None]
+
+        turns = self.turns(*({"type": kind, "data": data, "seq": "x"} for kind in kinds for data in odd), said("end"))
+
+        self.assertIn(("user", "end"), turns)
+
+    def test_a_newer_format_is_read_leniently_with_one_warning(self) -> None:
+        session = sediment.read_session(self.log(said("hi"), header=HEADER | {"version": 99}))
+
+        self.assertEqual((session.warnings, len(session.turns)), (("newer",), 1))
+
+    def test_a_line_beyond_the_longest_is_skipped(self) -> None:
+        session = sediment.read_session(self.log(said("x" * sediment.LONGEST_LINE), said("after")))
+
+        self.assertEqual((session.bad, [turn.text for turn in session.turns]), (1, ["after"]))
+
+    def test_json_lines_of_messages_are_read_too(self) -> None:
+        lines = [{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"},
+                               {"role": "assistant", "content": None, "reasoning_content": "r"}]},
+                 {"role": "tool", "content": "决定：x"}, {"role": "assistant", "content": [dsh_log.text_part("b")]}]
+
+        self.assertEqual(self.turns(*lines, header=None, name="chat.jsonl"), [("user", "a"), ("assistant", "b")])
+
+    @unittest.skipUnless((LOGS / "EXPECTED_TURNS.json").exists(), "the shared logs are not here")
+    def test_logs_of_real_programs_give_the_turns_written_down_for_them(self) -> None:
+        def abbreviated(words: str) -> str:
+            """The first 200 characters and the length, as the list of expected turns gives it."""
+            return words if len(words) <= 200 or words.endswith(" chars]") else f"{words[:200]} …[{len(words)} chars]"
+
+        expected = json.loads((LOGS / "EXPECTED_TURNS.json").read_text("utf-8"))
+        for name, wanted in expected.items():
+            if name.startswith("dsh/"):
+                with self.subTest(name):
+                    session = sediment.read_session(str(LOGS / name))
+                    self.assertEqual([(turn.role, abbreviated(turn.text)) for turn in session.turns],
+                                     [(role, abbreviated(words)) for role, words in wanted["turns"]])
+                    for field in ("bad", "torn", "subagent", "version"):
+                        self.assertEqual(getattr(session, field), wanted[field])
+
+
+class Injected(SedimentSpec):
+    """Blocks that a harness, a hook or we put into a turn are not what was said."""
+
+    def test_spans_are_cut_out_and_the_words_around_them_stay(self) -> None:
+        for raw, words in [("Please.\n<system-reminder>决定：x</system-reminder>\nTail", "Please.\n\nTail"),
+                           ("<hook_context>\nx</hook_context>\n\nreal", "real"),
+                           ("<memory-context a='1'>x</memory-context>", ""),
+                           ("a <agent-memory-context>x</agent-memory-context> b", "a  b"),
+                           ("read scope</system-reminder>/task", "read scope</system-reminder>/task"),
+                           ("what does <system-reminder> do?", "what does <system-reminder> do?"),
+                           ("lone \ud800 half", "lone ? half")]:
+            with self.subTest(raw):
+                self.assertEqual(sediment.spoken(raw), words)
+
+    def test_many_unclosed_tags_take_linear_time(self) -> None:
+        raw = "<system-reminder><agent-memory>" * 50_000
+
+        self.assertEqual(sediment.spoken(raw), raw)
+
+    def test_a_digest_of_ours_that_an_agent_ran_is_not_learned_from(self) -> None:
+        self.log(said(sediment.OWN_DIGEST + ">决定：A</agent-memory-digest> 决定：B"), replied(dsh_log.text_part("决定：C")))
+
+        ran = self.run_it("--apply")
+
+        self.assertEqual((ran.code, self.kept()), (0, []))
+        self.assertIn("no session", ran.err)
+
+
+class Compressed(SedimentSpec):
+    """Zstd logs read the same through each of the three ways, whole or torn."""
+
+    def ways(self) -> dict[str, list[str]]:
+        """Each way that is installed here, and the modules to hide to take it."""
+        ways = {"zstandard": ["compression.zstd"]} if find_spec("zstandard") else {}
+        if find_spec("compression"):
+            ways["compression.zstd"] = []
+        if shutil.which("zstd"):
+            ways["command"] = ["compression.zstd", "zstandard"]
+        return ways
+
+    def each_way(self) -> Iterator[str]:
+        for way, hidden in self.ways().items():
+            with self.subTest(way), mock.patch.dict(sys.modules, dict.fromkeys(hidden)):
+                yield way
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not self.ways():
+            self.skipTest("no zstd here")
+
+    def test_every_frame_is_read(self) -> None:
+        plain = sediment.read_session(self.session(plain=True))
+        path = self.session()
+        for _ in self.each_way():
+            session = sediment.read_session(path)
+            self.assertEqual((session.turns, session.torn), (plain.turns, False))
+
+    def test_a_cut_anywhere_keeps_what_came_before_it(self) -> None:
+        path = self.session()
+        whole, turns = Path(path).read_bytes(), sediment.read_session(path).turns
+        last = whole.rindex(sediment.ZSTD_MAGIC)
+        for _ in self.each_way():
+            for cut, torn in [(len(whole), False), (len(whole) - 3, True), (last + 9, True), (last + 2, True), (last, False)]:
+                Path(path).write_bytes(whole[:cut])
+                session = sediment.read_session(path)
+                self.assertEqual((session.torn, session.bad), (torn, 0), cut)
+                self.assertEqual(session.turns, turns[:len(session.turns)], cut)
+                self.assertGreaterEqual(len(session.turns), len(turns) - 1, cut)
+
+    def test_a_damaged_frame_is_reported_as_torn(self) -> None:
+        path = self.session()
+        whole = bytearray(Path(path).read_bytes())
+        whole[-1] ^= 0xFF                                      # the checksum of the last frame
+        Path(path).write_bytes(whole)
+        for way in self.each_way():
+            self.assertTrue(sediment.read_session(path).torn, way)
+
+    def test_the_content_counts_and_not_the_suffix(self) -> None:
+        packed = self.session()
+        renamed = shutil.move(packed, packed.removesuffix(".zstd"))
+        plain = self.log(said("hi"), name="session.v4.jsonl.zstd")
+
+        self.assertEqual(len(sediment.read_session(renamed).turns), 12)
+        self.assertEqual(len(sediment.read_session(plain).turns), 1)
+
+    @unittest.skipIf(any(os.path.exists(command) for command in sediment.ZSTD_COMMANDS), "zstd stands at a fixed place here")
+    def test_without_any_way_one_line_says_so_and_plain_logs_still_work(self) -> None:
+        self.session(0)
+        self.session(1)
+        self.log(said("决定：用 A"))
+        self.enterContext(mock.patch.dict(sys.modules, {"compression.zstd": None, "zstandard": None}))
+        self.enterContext(mock.patch.dict(os.environ, {"PATH": "/nowhere"}))
+
+        ran = self.run_it("--all", "--apply")
+
+        self.assertEqual((ran.code, self.kept()), (1, ["决定：用 A"]))
+        self.assertEqual(ran.err.count("zstandard package"), 1)
+
+
+class WhichSession(SedimentSpec):
+    """--latest takes the newest session that someone would want to learn from; others are named or all are read."""
+
+    def test_sub_agents_blank_sessions_and_our_own_digests_are_passed_over(self) -> None:
+        wanted = self.log(said("决定：用 A"), folder="p/a", at=1000)
+        self.log(said("决定：旧"), folder="p/0", at=900)
+        self.log(said("决定：子"), folder="p/c", at=1001, header=HEADER | {"id": "c", "origin": "subagent"})
+        self.log({"type": "turn/start", "data": {}}, folder="p/d", at=1002, header=HEADER | {"id": "d"})
+        self.log(said(sediment.OWN_DIGEST + ">x"), folder="p/e", at=1003, header=HEADER | {"id": "e"})
+
+        ran = self.run_it("--apply")
+
+        self.assertEqual((ran.code, self.kept()), (0, ["决定：用 A"]))
+        self.assertIn(f"{wanted}: 1 new turns of 1", ran.err)
+
+    def test_of_equally_new_sessions_the_first_path_wins(self) -> None:
+        for folder in ("p/b", "p/a", "p/c"):
+            self.log(said(f"决定：{folder}"), folder=folder, at=1000)
+
+        [session] = self.sessions()
+
+        self.assertIn("/p/a/", session["path"])
+
+    def test_sub_agents_are_read_when_asked_for_even_later(self) -> None:
+        self.log(said("决定：子"), header=HEADER | {"origin": "subagent"})
+
+        self.run_it("--all", "--apply")
+        before = self.kept()
+        self.run_it("--all", "--apply", "--include-subagents")
+
+        self.assertEqual((before, self.kept()), ([], ["决定：子"]))
+
+    def test_a_file_or_a_directory_can_be_named(self) -> None:
+        one, two = self.log(said("决定：一"), folder="p/a"), self.log(said("决定：二"), folder="p/b")
+
+        self.run_it("--apply", "--file", one, "--file", os.path.dirname(two))
+
+        self.assertEqual(self.kept(), ["决定：一", "决定：二"])
+
+    def test_all_sessions_are_read_oldest_first(self) -> None:
+        for folder, at in [("p/b", 3000), ("p/a", 2000), ("p/c", 1000)]:
+            self.log(said(f"决定：{at}"), folder=folder, at=at, header=HEADER | {"id": folder})
+
+        self.run_it("--all", "--apply")
+
+        self.assertEqual(self.kept(), ["决定：1000", "决定：2000", "决定：3000"])
+
+    def test_a_bad_name_stops_only_itself(self) -> None:
+        good = self.log(said("决定：一"))
+        unknown = self.log(b"hello\n", header=None, name="notes.txt")
+
+        ran = self.run_it("--apply", "--file", "/no/such", "--file", unknown, "--file", good)
+
+        self.assertEqual((ran.code, self.kept()), (1, ["决定：一"]))
+        self.assertIn("/no/such: no session log there", ran.err)
+        self.assertIn("no conversation was recognised", ran.err)
+
+    def test_no_sessions_is_no_trouble(self) -> None:
+        ran = self.run_it("--latest")
+
+        self.assertEqual(ran.code, 0)
+        self.assertIn("no session to learn from", ran.err)
+
+
+class EachTurnOnce(SedimentSpec):
+    """Each turn is consumed once, whatever happens to its log."""
+
+    def test_a_second_run_changes_nothing(self) -> None:
+        self.session()
+        self.run_it("--apply")
+        before = (self.root / "index.json").read_bytes()
+
+        ran = self.run_it("--apply")
+
+        self.assertEqual((ran.code, (self.root / "index.json").read_bytes()), (0, before))
+        self.assertIn("new turns: 0", ran.out)
+
+    def test_a_log_that_grew_adds_only_what_is_new(self) -> None:
+        self.session(turns=3)
+        self.run_it("--apply")
+
+        self.session()
+        [entry] = self.sessions("--apply")
+
+        self.assertEqual((entry["read"], len(entry["turns"]), len(entry["facts"])), (12, 6, 2))
+
+    def test_the_same_words_said_again_are_a_new_turn(self) -> None:
+        self.log(said("go on"))
+        self.run_it("--apply")
+
+        self.log(said("go on"), said("go on"))
+
+        self.assertEqual(len(self.sessions()[0]["turns"]), 1)
+
+    def test_a_torn_log_gives_the_rest_when_it_is_whole(self) -> None:
+        self.session(torn=True)
+        self.run_it("--apply")
+
+        self.session()
+        [entry] = self.sessions("--apply")
+
+        self.assertEqual([turn["role"] for turn in entry["turns"]], ["assistant"])
+
+    def test_a_log_that_shrank_moved_was_copied_or_upgraded_is_not_read_again(self) -> None:
+        lines = [said("决定：一", seq=1), said("决定：二", seq=2)]
+        renumbered = [said("决定：一", seq=7), said("决定：二", seq=9)]
+        self.log(*lines, name="session.v2.jsonl")
+        self.run_it("--apply")
+        for change, events, how in [("shrank", lines[:1], {"name": "session.v2.jsonl"}),
+                                    ("upgraded", renumbered, {"name": "session.v4.jsonl"}),
+                                    ("copied", lines, {"folder": "other/place"})]:
+            with self.subTest(change):
+                self.log(*events, **how)
+                self.assertEqual(self.sessions("--all", "--apply"), [])
+        self.assertEqual(self.kept(), ["决定：一", "决定：二"])
+
+    def test_a_replaced_log_adds_what_was_not_there(self) -> None:
+        self.log(said("决定：一"), said("决定：二"))
+        self.run_it("--apply")
+
+        self.log(said("决定：三"), said("决定：二"))
+        self.run_it("--apply")
+
+        self.assertEqual(self.kept(), ["决定：一", "决定：二", "决定：三"])
+
+    def test_two_logs_with_one_id_are_both_read(self) -> None:
+        self.log(said("决定：一"), folder="p/a")
+        self.log(said("决定：二"), folder="q/a")
+
+        self.run_it("--all", "--apply")
+
+        self.assertEqual(sorted(self.kept()), ["决定：一", "决定：二"])
+
+    def test_what_is_appended_during_a_run_is_read_by_the_next(self) -> None:
+        path = self.log(said("决定：一"))
+
+        def appending(text: str) -> str:
+            with open(path, "ab") as file:
+                file.write(json.dumps(said("决定：二")).encode() + b"\n")
+            return text.removeprefix("用户: ")
+
+        self.model(appending)
+        self.run_it("--all", "--apply")
+        self.model(lambda text: text.removeprefix("用户: "))
+        self.run_it("--all", "--apply")
+
+        self.assertEqual(self.kept(), ["决定：一", "决定：二"])
+
+    def test_a_run_that_stops_halfway_goes_on_where_it_stopped(self) -> None:
+        self.log(*(said(f"决定：{word}。" + "x" * 7_900) for word in "一二三"))
+        held, texts, consumed = contextlib.ExitStack(), list[str](), list[int]()
+
+        def locking(text: str) -> str:
+            """Another process writes while the second text is digested."""
+            texts.append(text[4:8])
+            consumed.append(sum(map(len, self.memory.slot("sediment").read().get("sessions", {}).values())))
+            if len(texts) == 2:
+                held.enter_context(am.Lock(str(self.root / ".lock"), 0))
+            return text[4:8]
+
+        self.model(locking, "store:\n  lock_seconds: 0.05\n")
+        first = self.run_it("--apply")
+        held.close()
+        second = self.run_it("--apply")
+
+        self.assertEqual((first.code, second.code), (3, 0))
+        self.assertEqual(texts, ["决定：一", "决定：二", "决定：二", "决定：三"])
+        self.assertEqual(consumed, [0, 1, 1, 2])               # on disk as soon as its memories are
+        self.assertEqual(self.kept(), ["决定：一", "决定：二", "决定：三"])
+
+    def test_turns_beyond_the_maximum_wait_for_the_next_run(self) -> None:
+        self.log(*(said(f"决定：{word}。" + "x" * 7_900) for word in "一二三"))
+
+        ran = self.run_it("--all", "--apply", "--max", "2")
+        before = self.kept()
+        self.run_it("--all", "--apply", "--max", "2")
+
+        self.assertIn("1 turns wait", ran.err)
+        self.assertEqual((before, self.kept()), (["决定：一", "决定：二"], ["决定：一", "决定：二", "决定：三"]))
+
+    def test_a_dry_run_consumes_nothing(self) -> None:
+        self.session()
+
+        first, second = self.run_it("--json", "--dry-run").json, self.run_it("--json", "--dry-run").json
+
+        self.assertEqual(first, second)
+        self.assertEqual(len(first["data"]["sessions"][0]["facts"]), 4)
+        self.assertEqual(self.kept(), [])
+
+    def test_the_cursor_holds_nothing_that_was_said(self) -> None:
+        self.log(said("My grandmother lives in Lisbon. 决定：用 A"))
+
+        self.run_it("--apply")
+
+        state = json.dumps(self.memory.slot("sediment").read(), ensure_ascii=False)
+        for word in ("grandmother", "Lisbon", "决定", "s-1", str(self.home)):
+            self.assertNotIn(word, state)
+
+
+class WholeConversations(SedimentSpec):
+    """All of a conversation is digested, in windows, and gives what people decided and nothing else."""
+
+    def test_decisions_at_the_start_the_middle_and_the_end_are_found(self) -> None:
+        filler = [said("just talking " * 60) for _ in range(18)]
+        self.log(said("决定：一"), *filler, said("决定：二"), *filler, said("决定：三"))
+
+        self.run_it("--apply")
+
+        self.assertEqual(self.kept(), ["决定：一", "决定：二", "决定：三"])
+
+    def test_a_memory_names_the_records_it_came_from(self) -> None:
+        self.log(said("x" * 7_990, seq=3), said("决定：二", seq=8), replied(dsh_log.text_part("ok")), said("go", seq=20))
+
+        self.run_it("--apply")
+
+        self.assertEqual([row["source"] for row in self.index()], ["dsh:s-1#8-20"])
+
+    def test_batches_hold_whole_turns_within_the_size(self) -> None:
+        turns = [sediment.Turn("user", "y" * length, seq) for seq, length in enumerate([10, 50, 200, 30, 30, 1])]
+
+        groups = list(sediment.batches(turns, 80))
+
+        self.assertEqual([turn for group in groups for turn in group], turns)
+        self.assertTrue(all(len(sediment.talk(group)) <= 80 or len(group) == 1 for group in groups))
+
+    def test_only_the_persons_facts_are_kept(self) -> None:
+        self.session()
+
+        self.run_it("--apply")
+
+        kept = "\n".join(self.kept())
+        for wanted in ("SQLite", "pytest", "8120", "周五发布"):
+            self.assertIn(wanted, kept)
+        for foreign in ("staging 数据库", "四空格", "shell = bash", "插件注入", "先问清楚"):
+            self.assertNotIn(foreign, kept)
+
+    def test_no_secret_reaches_the_disk_the_screen_or_the_answer(self) -> None:
+        key = dsh_log.secrets()[0]
+        self.session()
+        self.log(said("hi"), folder=f"p/{key}", header=HEADER | {"id": key})
+
+        runs = [self.run_it(*how) for how in (["--all"], ["--all", "--json"], ["--apply"], ["--all", "--apply", "--json"])]
+
+        everything = self.on_disk().decode("utf-8", "replace") + "".join(ran.out + ran.err for ran in runs)
+        for secret in dsh_log.secrets():
+            self.assertNotIn(secret, everything)
+
+
+class SedimentCommand(SedimentSpec):
+    """What auto_sediment prints, and its exit code."""
+
+    def test_a_dry_run_in_json_lists_what_was_read_and_would_be_kept(self) -> None:
+        self.log(said("决定：用 A"), said("x", "plugin"), replied(dsh_log.text_part("好")))
+
+        document = self.run_it("--json", "--dry-run").json
+
+        self.assertEqual(set(document), {"ok", "command", "version", "data", "warnings"})
+        self.assertEqual((document["ok"], document["command"]), (True, "auto_sediment"))
+        entry = document["data"]["sessions"][0]
+        self.assertEqual(entry["turns"], [{"role": "user", "text": "决定：用 A"}, {"role": "assistant", "text": "好"}])
+        self.assertEqual([fact["content"] for fact in entry["facts"]], ["决定：用 A"])
+        self.assertEqual((entry["agent"], entry["session"], entry["torn"]), ("dsh", "s-1", False))
+        self.assertEqual(entry["skipped"], {"user/message:plugin": 1})
+
+    def test_without_a_choice_it_is_a_dry_run_and_says_so(self) -> None:
+        self.log(said("决定：用 A"))
+
+        ran = self.run_it()
+
+        self.assertIn("dry run", ran.err)
+        self.assertIn("用 A", ran.out)
+        self.assertEqual(self.kept(), [])
+
+    def test_verified_is_handed_on(self) -> None:
+        self.log(said("决定：用 A"))
+
+        self.run_it("--apply", "--verified")
+
+        self.assertTrue(self.index()[0]["execution_verified"])
+
+    def test_a_wrong_option_is_two_and_json_says_it_in_json(self) -> None:
+        for wrong in (["--no-such"], ["--max", "0"], ["--max", "x"], ["--apply", "--dry-run"], ["--latest", "--all"]):
+            with self.subTest(wrong):
+                ran = self.run_it("--json", *wrong)
+                self.assertEqual((ran.code, ran.json["error"]["kind"]), (2, "usage"))
+
+    def test_a_second_run_beside_the_first_is_busy_and_no_trouble(self) -> None:
+        self.log(said("决定：用 A"))
+
+        with self.memory.alone("sediment"):
+            ran = self.run_it("--apply")
+
+        self.assertEqual((ran.code, self.kept()), (0, []))
+        self.assertIn("busy", ran.err)
+
+    def test_inside_a_digest_it_does_nothing(self) -> None:
+        self.log(said("决定：用 A"))
+        self.enterContext(mock.patch.dict(os.environ, {sediment.GUARD: "1"}))
+
+        self.assertEqual((self.run_it("--apply").code, self.kept()), (0, []))
+
+    def test_while_it_runs_the_guard_is_set_and_afterwards_not(self) -> None:
+        self.log(said("x"))
+        seen: list[str] = []
+        self.model(lambda text: seen.append(os.environ[sediment.GUARD]) or text)
+
+        self.run_it()
+
+        self.assertEqual((seen, os.environ.get(sediment.GUARD)), (["1"], None))
+
+    def test_quiet_prints_nothing_but_errors(self) -> None:
+        self.log(said("决定：用 A"))
+        quiet, wrong = self.run_it("--apply", "--quiet"), self.run_it("--quiet", "--file", "/no/such")
+
+        self.assertEqual((quiet.code, quiet.out, quiet.err), (0, "", ""))
+        self.assertIn("no session log there", wrong.err)
+
+    def test_messages_are_chinese_when_asked(self) -> None:
+        self.assertIn("没有可沉淀的会话", self.run_it("--lang", "zh").err)
+
+    def test_control_characters_are_shown_escaped(self) -> None:
+        self.log(said("决定：用 \x1b[31mA\u202e"))
+
+        out = self.run_it().out
+
+        self.assertNotIn("\x1b", out)
+        self.assertIn("\\x1b", out)
+
+    def test_the_last_run_is_on_record(self) -> None:
+        self.log(said("决定：用 A"))
+        for words, expected in [(["--apply"], (1, 1, None)), (["--apply"], (1, 0, None)),
+                                (["--apply", "--file", "/no/such"], (0, 0, "/no/such: no session log there"))]:
+            with self.subTest(words):
+                self.run_it(*words)
+                last = self.memory.stats().last_digest
+                self.assertEqual((last["sessions"], last["added"], last["error"]), expected)
+
+    def test_it_works_from_cron_with_no_home_and_the_c_locale(self) -> None:
+        for number, how in enumerate((["--json"], [])):
+            with self.subTest(how):
+                self.session(number)
+                done = subprocess.run([sys.executable, str(HERE / "auto_sediment.py"), "--apply", *how], cwd="/", env={
+                    "DSH_HOME": str(self.home), "AGENT_MEMORY_ROOT": str(self.root), "LC_ALL": "C", "PYTHONIOENCODING": "ascii",
+                }, capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, "Traceback" in done.stderr), (0, False), done.stderr)
+                self.assertTrue(not how or json.loads(done.stdout)["ok"])
+        self.assertEqual(len(self.kept()), 7)                  # the preference is the same in both sessions
+
+    def test_a_closed_pipe_is_no_traceback(self) -> None:
+        self.session()
+        command = [sys.executable, str(HERE / "auto_sediment.py"), "--root", str(self.root), "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout and process.stderr
+            process.stdout.close()
+            self.assertNotRegex(process.stderr.read(), b"Traceback|Broken ?[Pp]ipe")
 
 
 class Commands(Spec):

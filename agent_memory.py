@@ -1087,7 +1087,9 @@ vectors:
       kind: hash                # hash, http, or package.module:Class with the remaining keys as arguments
       dimensions: 2048
       threshold: 0.30           # cosine; below this a memory is not an answer
-      fused: false              # it knows spelling, not meaning: asked only where words find nothing (fused, XQuAD en recall@5 falls from .995 to .945)
+      # It knows spelling, not meaning: fused with the words, XQuAD en recall@5 falls from .995 to .945.  So it is
+      # asked only where words find nothing, and believed from this cosine on.
+      alone: 0.45
     jina:
       kind: http                # any service with an OpenAI-compatible /embeddings
       url: https://api.jina.ai/v1/embeddings
@@ -1177,7 +1179,7 @@ _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
 _OPEN = re.compile(r"rooms|category_mapping|vectors\.backends(\.[^.]+)?|security\.prefixes")
 _UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_verified", "time_decay_days")
 _RANGES: Mapping[str, tuple[float, float]] = {      # what is not listed: whole numbers from 1, others from 0
-    "threshold": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
+    "threshold": (0, 1), "alone": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
     "hot_boost": (0.1, 10), "b": (0, 1), "min_coverage": (0, 1), "lock_seconds": (0, 3600),
 }
 
@@ -4218,15 +4220,15 @@ class Backend(Record):
     model: str
     threshold: float           # cosine; below this a memory is not an answer
     remote: bool               # whether it must be guarded
-    fused: bool = True         # whether its list is fused with that by words, or asked only where words find nothing
+    alone: float | None = None # not fused: asked only where words find nothing, believed from this cosine on
 
 
 def build_vectorizer(name: str, block: Mapping[str, Any], lookup: Callable[[str], str | None]) -> Backend:
     """The backend of a block of vectors.backends; `lookup` gives the value of a key by its name."""
-    rest = {field: value for field, value in block.items() if field not in ("threshold", "fused")}
+    rest = {field: value for field, value in block.items() if field not in ("threshold", "alone")}
     vectorizer = _built(f"vectors.backends.{name}", VECTORIZERS, rest, lookup)
     return Backend(name, vectorizer, str(block.get("model") or block.get("kind")), block.get("threshold", 0.3),
-                   not isinstance(vectorizer, LocalHashVectorizer), block.get("fused", True))
+                   not isinstance(vectorizer, LocalHashVectorizer), block.get("alone"))
 
 
 def build_reranker(block: Mapping[str, Any], lookup: Callable[[str], str | None]) -> Any:
@@ -5040,7 +5042,7 @@ class AgentMemory:
         """The memories nearest in meaning alone, with their cosine."""
         clean, limit = self._query(query, None, top_k)
         memories = self._store.read().memories
-        meaning, backend, degraded = self._by_meaning(clean, memories, {})
+        meaning, backend, degraded = self._by_meaning(clean, memories, None)
         hits = tuple(replace(self._hit(memories[id], 0.0, cosine, None), score=round(cosine, 6))
                      for id, cosine in list(meaning.items())[:limit])
         return Recall(clean, backend, degraded, hits)
@@ -5126,28 +5128,31 @@ class AgentMemory:
         return save
 
     def _by_meaning(self, query: Clean, memories: Mapping[str, Memory],
-                    words: Mapping[str, float]) -> tuple[dict[str, float], str, str | None]:
+                    words: Mapping[str, float] | None) -> tuple[dict[str, float], str, str | None]:
         """Ids near enough in meaning, best first, with their cosine; the backend that said so, and why it is not another.
 
-        A backend that is not fused is asked only where words found nothing.  A service that fails is
-        answered for by the local way; its paid vectors stay where they are.
+        A service that fails is answered for by the local way; its paid vectors stay where they are.
         """
         backend, why = self._chosen(), None
         try:
-            near = {} if words and not backend.fused else dict(self._near(backend, query, memories))
+            near = self._near(backend, query, memories, words)
         except BackendDown as fault:
             why = f"{backend.name} is not answering, local likeness is used: {fault.message}"
             backend = build_vectorizer("local", self.settings["vectors"]["backends"]["local"], self.settings.lookup)
-            near = {} if words and not backend.fused else dict(self._near(backend, query, memories, kept=False))
+            near = self._near(backend, query, memories, words, kept=False)
         return near, backend.name, why
 
     def _near(self, backend: Backend, query: Clean, memories: Mapping[str, Memory],
-              kept: bool = True) -> list[tuple[str, float]]:
+              words: Mapping[str, float] | None, kept: bool = True) -> dict[str, float]:
+        """The cosines at or above the backend's threshold; `words` is None where meaning alone was asked for."""
+        if words and backend.alone is not None:
+            return {}
         guarded = Guarded(backend.name, backend.vectorizer, self._breaker()) if backend.remote else backend.vectorizer
         vectors = self._vectors(backend, guarded, memories, kept)
         asked = guarded.embed_query(query) if backend.remote else guarded.embed([query])[0]
         same = {id: vector for id, vector in vectors.items() if id in memories and type(vector) is type(asked)}
-        return nearest(asked, same, backend.threshold)
+        floor = backend.threshold if words is None or backend.alone is None else max(backend.alone, backend.threshold)
+        return dict(nearest(asked, same, floor))
 
     def _vectors(self, backend: Backend, guarded: Any, memories: Mapping[str, Memory], kept: bool) -> dict[str, Any]:
         """The vector of every memory; what is missing is embedded now and, if `kept`, put into vectors.json."""
@@ -5244,7 +5249,8 @@ class AgentMemory:
         model, why = self._model(rules["llm"], self.settings.choice("DIGEST") or rules["mode"])
         if model is None or not text:
             return RuleDigester(rules).digest(text), "rule", why, None
-        breaker, facts, usage = self._breaker(), list[Fact](), dict[str, Any]()
+        breaker, facts = self._breaker(), list[Fact]()
+        usage: dict[str, Any] = {}
         until = breaker.resting_until("digest")
         try:
             if until:

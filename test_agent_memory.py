@@ -40,9 +40,10 @@ from unittest import mock
 
 sys.path.append(str(Path(__file__).resolve().parent / "bench"))
 
+import dsh_log
+
 import agent_memory as am
 import auto_sediment as sediment
-import dsh_log
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE / "agent_memory.py"
@@ -1160,7 +1161,6 @@ class Likeness(unittest.TestCase):
 
     def test_the_old_text_comes_first(self) -> None:
         old, new = "tide", "diet"
-
         self.assertEqual(am.likeness(old, new), SequenceMatcher(None, old, new, autojunk=False).ratio())
         self.assertNotEqual(am.likeness(old, new), am.likeness(new, old))
 
@@ -1171,73 +1171,56 @@ class Likeness(unittest.TestCase):
 class OneFactOrTwo(unittest.TestCase):
     """Alike texts that differ in a value are two facts; the same in more words is one."""
 
-    TWO = (
-        # one text                                   another                                      why
-        ("postgres port is 5432",                    "postgres port is 5433",                     "number"),
-        ("Project deadline is October 15th",         "Project deadline is October 16th",          "number"),
-        ("服务监听端口 8080",                        "服务监听端口 8081",                         "number"),
-        ("we run v1.2 in production",                "we run v1.3 in production",                 "number"),
-        ("会议改到 10:30 开始",                      "会议改到 10:45 开始",                       "number"),
-        ("the budget is 1,000 dollars",              "the budget is 10,000 dollars",              "number"),
-        ("温度设为 -5 度",                           "温度设为 5 度",                             "number"),
-        ("2026年1月发布",                            "2026年2月发布",                             "number"),
-        ("logs are in /a/b",                         "logs are in /a/c",                          "path"),
-        ("logs are in /var/log",                     "logs are in /var/log/app",                  "path"),
-        ("例会在周一上午十点",                       "例会在周二上午十点",                        "date"),
-        ("例会在上午十点",                           "例会在周一上午十点",                        "date"),
-        ("The standup is on Monday morning",         "The standup is on Tuesday morning",         "date"),
-        ("The deploy happens in the evening",        "The deploy happens Friday in the evening",  "date"),
-        ("部署在三楼机房",                           "部署在四楼机房",                            "date"),
-        ("Alice owns the billing service",           "Bob owns the billing service",              "name"),
-        ("We use Redis for caching",                 "We use Valkey for caching",                 "name"),
-        ("我们用 redis 做缓存",                      "我们用 redis 和 kafka 做缓存",              "name"),
-        ("use gpt-4o for summaries",                 "use gpt-4o-mini for summaries",             "name"),
-        ("set max_retry_count high",                 "set max_retry_delay high",                  "name"),
-        ("团队用 C 写驱动",                          "团队用 C++ 写驱动",                         "name"),
-        ("Node runs the site",                       "Node.js runs the site",                     "name"),
-        ("主题叫「深色」的那个",                     "主题叫「深色模式」的那个",                  "name"),
-        ("联系人是张三，负责后端",                   "联系人是李四，负责后端",                    "name"),
-        ("负责人：张三",                             "负责人：张三丰",                            "name"),
-        ("move it from Ann to Bob tonight",          "move it from Bob to Ann tonight",           "name"),
-        ("我们用 Redis 做缓存",                      "我们不用 Redis 做缓存",                     "negation"),
-        ("We use Redis for caching",                 "We don't use Redis for caching",            "negation"),
-        ("调用接口需要 VPN",                         "调用接口无需 VPN",                          "negation"),
-        ("该功能已完成测试",                         "该功能未完成测试",                          "negation"),
-        ("我们采用 Redis 缓存会话",                  "我们停止采用 Redis 缓存会话",               "negation"),
-        ("我们采用 Redis 缓存",                      "我们采用 Redis 缓存？",                     "negation"),
-        ("用户偏好深色主题界面",                     "用户偏好浅色主题界面",                      "word"),
-        ("turn on the cache in staging",             "turn off the cache in staging",             "word"),
-        ("use tabs over spaces in this repo",        "use spaces over tabs in this repo",         "word"),
-        ("it is safe to delete the index",           "it is unsafe to delete the index",          "word"),
-        ("服务在线运行",                             "服务离线运行",                              "word"),
-        ("服务器每天备份",                           "服务器每周备份",                            "word"),
-    )
-    ONE = (
-        ("端口 8080",                                "端口  ８０８０。"),
-        ("端口8080 已开放",                          "端口 8080 已开放了"),
-        ("用户偏好深色主题",                         "用户非常偏好深色主题"),
-        ("用户偏好深色主题",                         "用户特别偏好深色主题"),
-        ("User prefers dark mode",                   "user prefers dark mode!"),
-        ("We use Redis for caching",                 "We always use redis for caching."),
-        ("团队决定使用 PostgreSQL 作为主库",         "团队采用 PostgreSQL 作为主库"),
-        ("密码是 [已脱敏:password]，勿外传",         "密码是 [已脱敏:token]，勿外传。"),
-        ("别忘了用 Redis 缓存会话",                  "用 Redis 缓存会话"),
-        ("不得不用 Redis 缓存会话",                  "用 Redis 缓存会话"),
-        ("The deploy runs each night",               "The deploys run each night"),
-        ("User enables the feature flag",            "User enabled the feature flag"),
-        ("the port is 8,080 for web",                "the port is 8080 for web"),
-        ("I like the dark theme",                    "I really like the dark theme"),
-        ("Alice owns billing",                       "Alice now owns billing"),
-        ("「Redis」 是缓存",                         "Redis 是缓存"),
-        ("Don’t push to main",                       "Do not push to main"),
-        ("记住：回复用中文",                         "记住: 回复用中文。"),
+    TWO = {                                     # what is not in both: two texts
+        "number": [
+            ("postgres port is 5432", "postgres port is 5433"),
+            ("Project deadline is October 15th", "Project deadline is October 16th"), ("服务监听端口 8080", "服务监听端口 8081"),
+            ("we run v1.2 in production", "we run v1.3 in production"), ("会议改到 10:30 开始", "会议改到 10:45 开始"),
+            ("the budget is 1,000 dollars", "the budget is 10,000 dollars"), ("温度设为 -5 度", "温度设为 5 度"),
+            ("2026年1月发布", "2026年2月发布")],
+        "path": [("logs are in /a/b", "logs are in /a/c"), ("logs are in /var/log", "logs are in /var/log/app")],
+        "date": [
+            ("例会在周一上午十点", "例会在周二上午十点"), ("例会在上午十点", "例会在周一上午十点"),
+            ("The standup is on Monday morning", "The standup is on Tuesday morning"),
+            ("部署在三楼机房", "部署在四楼机房"),
+            ("The deploy happens in the evening", "The deploy happens Friday in the evening")],
+        "name": [
+            ("Alice owns the billing service", "Bob owns the billing service"),
+            ("We use Redis for caching", "We use Valkey for caching"), ("我们用 redis 做缓存", "我们用 redis 和 kafka 做缓存"),
+            ("use gpt-4o for summaries", "use gpt-4o-mini for summaries"),
+            ("set max_retry_count high", "set max_retry_delay high"), ("团队用 C 写驱动", "团队用 C++ 写驱动"),
+            ("Node runs the site", "Node.js runs the site"), ("主题叫「深色」的那个", "主题叫「深色模式」的那个"),
+            ("联系人是张三，负责后端", "联系人是李四，负责后端"), ("负责人：张三", "负责人：张三丰"),
+            ("move it from Ann to Bob tonight", "move it from Bob to Ann tonight")],
+        "negation": [
+            ("我们用 Redis 做缓存", "我们不用 Redis 做缓存"), ("We use Redis for caching", "We don't use Redis for caching"),
+            ("调用接口需要 VPN", "调用接口无需 VPN"), ("该功能已完成测试", "该功能未完成测试"),
+            ("我们采用 Redis 缓存会话", "我们停止采用 Redis 缓存会话"), ("我们采用 Redis 缓存", "我们采用 Redis 缓存？")],
+        "word": [
+            ("用户偏好深色主题界面", "用户偏好浅色主题界面"), ("turn on the cache in staging", "turn off the cache in staging"),
+            ("use tabs over spaces in this repo", "use spaces over tabs in this repo"),
+            ("it is safe to delete the index", "it is unsafe to delete the index"), ("服务在线运行", "服务离线运行"),
+            ("服务器每天备份", "服务器每周备份")],
+    }
+    ONE = [
+        ("端口 8080", "端口  ８０８０。"), ("端口8080 已开放", "端口 8080 已开放了"), ("用户偏好深色主题", "用户非常偏好深色主题"),
+        ("用户偏好深色主题", "用户特别偏好深色主题"), ("User prefers dark mode", "user prefers dark mode!"),
+        ("We use Redis for caching", "We always use redis for caching."),
+        ("团队决定使用 PostgreSQL 作为主库", "团队采用 PostgreSQL 作为主库"),
+        ("密码是 [已脱敏:password]，勿外传", "密码是 [已脱敏:token]，勿外传。"), ("别忘了用 Redis 缓存会话", "用 Redis 缓存会话"),
+        ("不得不用 Redis 缓存会话", "用 Redis 缓存会话"), ("The deploy runs each night", "The deploys run each night"),
+        ("User enables the feature flag", "User enabled the feature flag"),
+        ("the port is 8,080 for web", "the port is 8080 for web"), ("I like the dark theme", "I really like the dark theme"),
+        ("Alice owns billing", "Alice now owns billing"), ("「Redis」 是缓存", "Redis 是缓存"),
+        ("Don’t push to main", "Do not push to main"), ("记住：回复用中文", "记住: 回复用中文。"),
         ("Please remember that the tests run daily", "Remember that the tests run daily"),
-    )
+    ]
 
     def test_a_value_in_one_that_is_not_in_the_other_makes_two_facts(self) -> None:
-        for one, other, why in self.TWO:
-            with self.subTest(one=one, other=other):
-                self.assertEqual((LANGUAGE.differs(one, other), LANGUAGE.differs(other, one)), (why, why))
+        for why, pairs in self.TWO.items():
+            for one, other in pairs:
+                with self.subTest(one=one, other=other):
+                    self.assertEqual((LANGUAGE.differs(one, other), LANGUAGE.differs(other, one)), (why, why))
 
     def test_the_same_in_more_words_is_one_fact(self) -> None:
         for one, other in self.ONE:
@@ -1248,7 +1231,8 @@ class OneFactOrTwo(unittest.TestCase):
 class Closest(unittest.TestCase):
     """The twin of a text is what a full scan would find."""
 
-    WORDS = ("redis", "端口", "8080", "8081", "缓存", "不", "use", "the", "deploy", "我们", "决定", "。", " ", "x", "Friday", "数据库")
+    WORDS = ["redis", "端口", "8080", "8081", "缓存", "不", "use", "the", "deploy", "我们", "决定", "。", " ", "x", "Friday",
+             "数据库"]
 
     def by_full_scan(self, text: str, others: list[am.Memory], floor: float) -> tuple[am.Memory | None, list[am.Memory]]:
         alike = [(am.likeness(other.content, text), other) for other in others]
@@ -1278,17 +1262,14 @@ class Closest(unittest.TestCase):
 
     def test_of_equals_the_earliest_wins(self) -> None:
         others = memories("something else entirely", "用户偏好深色主题", "用户偏好深色主题。")
-
         self.assertEqual(LANGUAGE.closest("用户偏好深色主题", others), (others[1], []))
 
     def test_an_alike_memory_with_another_value_is_a_rival_and_no_twin(self) -> None:
         others = memories("postgres port is 5432", "unrelated")
-
         self.assertEqual(LANGUAGE.closest("postgres port is 5433", others), (None, [others[0]]))
 
     def test_rivals_are_few_and_the_most_alike_first(self) -> None:
         others = memories(*(f"the service number {n} listens on host web" for n in (1, 2, 31, 4, 5)))
-
         twin, rivals = LANGUAGE.closest("the service number 3 listens on host web", others)
 
         self.assertIsNone(twin)
@@ -1304,93 +1285,56 @@ class Closest(unittest.TestCase):
 class Assertions(unittest.TestCase):
     """What a text says of a name is read by scope, in both languages."""
 
-    SAID = (
-        ("我们决定采用 PostgreSQL 16",           "+postgresql"),
-        ("项目用Ｒｅｄｉｓ缓存",                 "+redis"),
-        ("用「Redis」做队列",                    "+redis"),
-        ("采用Redis.",                           "+redis"),
-        ("用 Redis、Kafka 和 etcd",              "+redis +kafka +etcd"),
-        ("决定选用 Next.js",                     "+next.js"),
-        ("We use gpt-4o-mini",                   "+gpt-4o-mini"),
-        ("Use GitHub Actions for releases",      "+github actions"),
-        ("决定采用微服务架构",                   "+微服务架构"),
-        ("停止使用 Redis",                       "-redis"),
-        ("不用 Redis",                           "-redis"),
-        ("不再使用 Redis 了",                    "-redis"),
-        ("放弃了 Redis",                         "-redis"),
-        ("不建议使用 Redis",                     "-redis"),
-        ("Redis 已弃用",                         "-redis"),
-        ("Redis 不再使用",                       "-redis"),
-        ("放弃微服务架构。",                     "-微服务架构"),
-        ("we dropped Redis.",                    "-redis"),
-        ("We no longer use Redis",               "-redis"),
-        ("stop using Redis",                     "-redis"),
-        ("We don’t use Redis",                   "-redis"),
-        ("We decided not to use Redis",          "-redis"),
-        ("avoid Redis",                          "-redis"),
-        ("Redis was dropped",                    "-redis"),
-        ("不得不用 Redis",                       "+redis"),
-        ("不能不用 Redis",                       "+redis"),
-        ("别忘了用 Redis",                       "+redis"),
-        ("不要忘记使用 Redis",                   "+redis"),
-        ("不仅用 Redis",                         "+redis"),
-        ("没有放弃 Redis",                       "+redis"),
-        ("不得不放弃 Redis",                     "-redis"),
-        ("Do not forget to use Redis",           "+redis"),
-        ("not only use Redis but also cron",     "+redis"),
-        ("We never stopped using Redis",         "+redis"),
-        ("从 Redis 换成 Valkey",                 "-redis +valkey"),
-        ("把 Redis 换成 Valkey",                 "-redis +valkey"),
-        ("用 Valkey 代替 Redis",                 "-redis +valkey"),
-        ("switched from Redis to Valkey",        "-redis +valkey"),
-        ("We migrated from MySQL to Postgres",   "-mysql +postgres"),
-        ("replace Redis with Valkey",            "-redis +valkey"),
-        ("use Valkey instead of Redis",          "-redis +valkey"),
-        ("Valkey replaced Redis",                "-redis +valkey"),
-        ("不要把 Redis 换成 Valkey",             "+redis"),
-        ("先放弃 Redis，后来又采用 Redis",       "+redis"),
-        ("要不要用 Redis？",                     ""),
-        ("Should we use Redis?",                 ""),
-        ("如果用 Redis，就要配置持久化",         ""),
-        ("If we use Redis we need backups",      ""),
-        ("We might use Redis",                   ""),
-        ("We used to use Redis",                 ""),
-        ("他说「我们决定使用 Redis」",           ""),
-        ('He said "we should use Redis"',        ""),
-        ("应用 Redis 补丁",                      ""),
-        ("用户喜欢 Redis",                       ""),
-        ("use the database, use it, use of Go",  ""),
-        ("Redis is not deprecated",              ""),
-    )
-    VALUES = (
-        ("端口 5432",                            "port=5432"),
-        ("端口改为 5433",                        "port=5433"),
-        ("port is 5432",                         "port=5432"),
-        ("redis port 6379",                      "redis port=6379"),
-        ("the redis port is now 6380",           "redis port=6380"),
-        ("the port for redis is 6380",           "redis port=6380"),
-        ("redis 端口是 6379，nginx 端口 80",     "redis port=6379 nginx port=80"),
-        ("把端口从 5432 改成 5433",              "port=5433"),
-        ("timeout 30s",                          "timeout=30s"),
-        ("timeout=60s",                          "timeout=60s"),
-        ("超时时间改为 60 秒",                   "timeout=60s"),
-        ("timeout raised from 30s to 2 minutes", "timeout=2min"),
-        ("默认分支是 main",                      "默认 branch=main"),
-        ("port is open",                         ""),
-        ("端口不是 5432",                        ""),
-        ("不要把端口改成 5433",                  ""),
-        ("support 24 hours",                     ""),
-    )
+    SAID = {                                    # what is said: the ways to say it
+        "+postgresql": ["我们决定采用 PostgreSQL 16"],
+        "+redis": [
+            "项目用Ｒｅｄｉｓ缓存", "用「Redis」做队列", "采用Redis.", "不得不用 Redis", "不能不用 Redis", "别忘了用 Redis",
+            "不要忘记使用 Redis", "不仅用 Redis", "没有放弃 Redis", "Do not forget to use Redis",
+            "not only use Redis but also cron", "We never stopped using Redis", "不要把 Redis 换成 Valkey",
+            "先放弃 Redis，后来又采用 Redis"],
+        "+redis +kafka +etcd": ["用 Redis、Kafka 和 etcd"],
+        "+next.js": ["决定选用 Next.js"],
+        "+gpt-4o-mini": ["We use gpt-4o-mini"],
+        "+github actions": ["Use GitHub Actions for releases"],
+        "+微服务架构": ["决定采用微服务架构"],
+        "-redis": [
+            "停止使用 Redis", "不用 Redis", "不再使用 Redis 了", "放弃了 Redis", "不建议使用 Redis", "Redis 已弃用",
+            "Redis 不再使用", "we dropped Redis.", "We no longer use Redis", "stop using Redis", "We don’t use Redis",
+            "We decided not to use Redis", "avoid Redis", "Redis was dropped", "不得不放弃 Redis"],
+        "-微服务架构": ["放弃微服务架构。"],
+        "-redis +valkey": [
+            "从 Redis 换成 Valkey", "把 Redis 换成 Valkey", "用 Valkey 代替 Redis", "switched from Redis to Valkey",
+            "replace Redis with Valkey", "use Valkey instead of Redis", "Valkey replaced Redis"],
+        "-mysql +postgres": ["We migrated from MySQL to Postgres"],
+        "": [
+            "要不要用 Redis？", "Should we use Redis?", "如果用 Redis，就要配置持久化", "If we use Redis we need backups",
+            "We might use Redis", "We used to use Redis", "他说「我们决定使用 Redis」", 'He said "we should use Redis"',
+            "应用 Redis 补丁", "用户喜欢 Redis", "use the database, use it, use of Go", "Redis is not deprecated"],
+    }
+    VALUES = {
+        "port=5432": ["端口 5432", "port is 5432"],
+        "port=5433": ["端口改为 5433", "把端口从 5432 改成 5433"],
+        "redis port=6379": ["redis port 6379"],
+        "redis port=6380": ["the redis port is now 6380", "the port for redis is 6380"],
+        "redis port=6379 nginx port=80": ["redis 端口是 6379，nginx 端口 80"],
+        "timeout=30s": ["timeout 30s"],
+        "timeout=60s": ["timeout=60s", "超时时间改为 60 秒"],
+        "timeout=2min": ["timeout raised from 30s to 2 minutes"],
+        "默认 branch=main": ["默认分支是 main"],
+        "": ["port is open", "端口不是 5432", "不要把端口改成 5433", "support 24 hours"],
+    }
 
     def test_polarity_follows_the_scope(self) -> None:
-        for text, read in self.SAID:
-            with self.subTest(text):
-                self.assertEqual(" ".join("-+"[a.positive] + a.entity for a in LANGUAGE.assertions(text)), read)
+        for read, texts in self.SAID.items():
+            for text in texts:
+                with self.subTest(text):
+                    self.assertEqual(" ".join("-+"[a.positive] + a.entity for a in LANGUAGE.assertions(text)), read)
 
     def test_settings_have_values_and_owners(self) -> None:
-        for text, read in self.VALUES:
-            with self.subTest(text):
-                self.assertEqual(" ".join(f"{a.entity}={a.value}" for a in LANGUAGE.assertions(text)), read)
+        for read, texts in self.VALUES.items():
+            for text in texts:
+                with self.subTest(text):
+                    self.assertEqual(" ".join(f"{a.entity}={a.value}" for a in LANGUAGE.assertions(text)), read)
 
 
 class Opposites(unittest.TestCase):
@@ -1407,19 +1351,13 @@ class Opposites(unittest.TestCase):
         ("timeout=60s",                      "timeout 30 秒",                "value",    "timeout"),
         ("不用 Redis 做缓存",                "用 Redis 做缓存层",            "positive", "Redis"),
     )
-    QUIET = (
-        ("We use Redis",                     "Do not forget to use Redis"),
-        ("We use Redis",                     "不得不用 Redis"),
-        ("We use Redis",                     "Should we stop using Redis?"),
-        ("We use Redis",                     "We don't use Redisson"),
-        ("redis port 6379",                  "postgres port 5432"),
-        ("redis port 6379",                  "redis 端口是 6379"),
-        ("timeout 30s",                      "timeout 30 seconds"),
-        ("timeout 30s",                      "timeout 30"),
-        ("不用 Redis 做队列",                "用 Redis 做缓存"),
-        ("Use GitHub Actions",               "Don't use GitHub Copilot"),
-        ("停止使用 Redis",                   "停止使用 Redis。"),
-    )
+    QUIET = [
+        ("We use Redis", "Do not forget to use Redis"), ("We use Redis", "不得不用 Redis"),
+        ("We use Redis", "Should we stop using Redis?"), ("We use Redis", "We don't use Redisson"),
+        ("redis port 6379", "postgres port 5432"), ("redis port 6379", "redis 端口是 6379"), ("timeout 30s", "timeout 30 seconds"),
+        ("timeout 30s", "timeout 30"), ("不用 Redis 做队列", "用 Redis 做缓存"),
+        ("Use GitHub Actions", "Don't use GitHub Copilot"), ("停止使用 Redis", "停止使用 Redis。"),
+    ]
 
     def test_opposites_and_other_values_are_told(self) -> None:
         for new, old, kind, entity in self.TOLD:
@@ -1434,7 +1372,6 @@ class Opposites(unittest.TestCase):
 
     def test_a_text_does_not_contradict_itself(self) -> None:
         text = "从 Redis 换成 Valkey，端口从 1 改成 2"
-
         self.assertEqual(LANGUAGE.conflicts(text, memories(text)), [])
 
 
@@ -1451,17 +1388,13 @@ class Names(unittest.TestCase):
         ("用 docker-compose 部署",                      "docker-compose"),
         ("Alice's team and O'Brien met. Then Bob left", "Alice O'Brien Bob"),
         ("Ｋａｆｋａ 集群",                             "Kafka"),
-        ("Meet AT the office. The API is UP. TODO fix", ""),
-        ("I don't think We can't do it. Yesterday",     ""),
-        ("[已脱敏:API_Key] a@Foo.com https://Bar.io/X", ""),
-        ("a well-known long-term plan for Monday",      ""),
-        ("it took 30s, 15th floor, 8GB, 3.5%, $9.99",   ""),
-        ("commit a1b2c3d4e5 and 10.0.0.1",              ""),
-        ("100 notes on the System",                     ""),
     )
+    NONE = ("Meet AT the office. The API is UP. TODO fix", "I don't think We can't do it. Yesterday", "100 notes on the System",
+            "[已脱敏:API_Key] a@Foo.com https://Bar.io/X", "a well-known long-term plan for Monday",
+            "it took 30s, 15th floor, 8GB, 3.5%, $9.99", "commit a1b2c3d4e5 and 10.0.0.1")
 
     def test_names_and_versions_are_found_and_words_are_not(self) -> None:
-        for text, names in self.FOUND:
+        for text, names in (*self.FOUND, *((text, "") for text in self.NONE)):
             with self.subTest(text):
                 entities = [name if kind == "name" else f"{name}:{kind}" for name, kind in LANGUAGE.entities(text)]
                 self.assertEqual(" ".join(entities), names)
@@ -1485,13 +1418,11 @@ class Graph(unittest.TestCase):
 
     def test_an_entity_names_its_memories(self) -> None:
         self.link(mem_2="we use Redis and Kafka", mem_1="Redis is fast")
-
         self.assertEqual(self.graph.data, {"entities": {"Redis": {"type": "name", "memory_ids": ["mem_1", "mem_2"]},
                                                         "Kafka": {"type": "name", "memory_ids": ["mem_2"]}}})
 
     def test_case_variants_are_one_entity_shown_as_most_write_it(self) -> None:
         self.link(mem_1="redis", mem_2="Redis", mem_3="Redis again", mem_4="REDIS")
-
         entity = self.graph.about("rEDIS")
 
         self.assertEqual((entity.name, entity.memory_ids), ("Redis", ("mem_1", "mem_2", "mem_3", "mem_4")))
@@ -1499,12 +1430,10 @@ class Graph(unittest.TestCase):
 
     def test_of_equal_forms_the_first_memory_decides(self) -> None:
         self.link(mem_2="Redis", mem_1="redis")
-
         self.assertEqual(self.graph.about("Redis").name, "redis")
 
     def test_a_memory_that_left_leaves_no_trace(self) -> None:
         self.link(mem_1="Redis and Kafka", mem_2="redis")
-
         self.graph.unlink("mem_1")
 
         self.assertEqual(self.graph.data, {"entities": {"redis": {"type": "name", "memory_ids": ["mem_2"]}}})
@@ -1513,17 +1442,14 @@ class Graph(unittest.TestCase):
     def test_a_new_wording_replaces_the_old_names(self) -> None:
         self.link(mem_1="Redis")
         self.link(mem_1="Valkey")
-
         self.assertEqual(list(self.graph.data["entities"]), ["Valkey"])
 
     def test_an_unknown_memory_may_be_unlinked(self) -> None:
         self.graph.unlink("mem_9")
-
         self.assertEqual(self.graph.data, {"entities": {}})
 
     def test_the_most_frequent_come_first(self) -> None:
         self.link(mem_1="Kafka", mem_2="Redis", mem_3="Redis Apache")
-
         self.assertEqual([(e.name, len(e.memory_ids)) for e in self.graph.top(2)], [("Redis", 2), ("Apache", 1)])
 
     def test_nodes_that_only_differ_by_case_are_joined_when_read(self) -> None:
@@ -1555,7 +1481,6 @@ class Graph(unittest.TestCase):
     def test_a_rebuild_forgets_what_was_there(self) -> None:
         self.link(mem_1="Redis")
         before = copy.deepcopy(self.graph.data)
-
         self.graph.rebuild(memories("Kafka"))
 
         self.assertEqual(list(before["entities"]), ["Redis"])
@@ -1576,32 +1501,18 @@ def some_text(chance: random.Random) -> str:
 class Terms(unittest.TestCase):
     """A text is cut into words with their parts, and into 2- and 3-grams where words are not parted."""
 
-    CASES = (
-        # text                     its terms, in any order
-        ("Hello, World 42",        "hello world 42"),
-        ("redis redis",            "redis redis"),
-        ("max_retry_count",        "max_retry_count max retry count"),
-        ("gpt-4o-mini",            "gpt-4o-mini gpt 4o mini"),
-        ("Next.js",                "next.js next js"),
-        ("fooBarBaz",              "foobarbaz foo bar baz"),
-        ("HTTPServer",             "httpserver http server"),
-        ("done. Next",             "done next"),
-        ("密钥轮换",               "密钥 钥轮 轮换 密钥轮 钥轮换"),
-        ("结束。开会",             "结束 开会"),
-        ("结束 开会",              "结束 开会"),
-        ("采用PostgreSQL",         "采用 postgresql postgre sql"),
-        ("用 Redis",               "用 redis"),
-        ("веб-сервер упал",        "веб-сервер веб сервер упал"),
-        ("금요일",                 "금요 요일 금요일"),
-        ("カメラ",                 "カメ メラ カメラ"),
-        ("ＡＢＣ",                 "abc"),
-        ("Straße STRASSE",         "strasse strasse"),
-        ("हिन्दी है।",             "हिन्दी है"),
-        ("🎉 ?! — …",              ""),
-    )
+    CASES = {                                  # a text: its terms, in any order
+        "Hello, World 42": "hello world 42", "redis redis": "redis redis", "max_retry_count": "max_retry_count max retry count",
+        "gpt-4o-mini": "gpt-4o-mini gpt 4o mini", "Next.js": "next.js next js", "fooBarBaz": "foobarbaz foo bar baz",
+        "HTTPServer": "httpserver http server", "done. Next": "done next", "密钥轮换": "密钥 钥轮 轮换 密钥轮 钥轮换",
+        "结束。开会": "结束 开会", "结束 开会": "结束 开会", "采用PostgreSQL": "采用 postgresql postgre sql",
+        "用 Redis": "用 redis", "веб-сервер упал": "веб-сервер веб сервер упал", "금요일": "금요 요일 금요일",
+        "カメラ": "カメ メラ カメラ", "ＡＢＣ": "abc", "Straße STRASSE": "strasse strasse", "हिन्दी है।": "हिन्दी है",
+        "🎉 ?! — …": "",
+    }
 
     def test_each_kind_of_writing_is_cut_in_its_way(self) -> None:
-        for text, terms in self.CASES:
+        for text, terms in self.CASES.items():
             with self.subTest(text):
                 self.assertEqual(sorted(am.tokenize_terms(text)), sorted(terms.split()))
 
@@ -1626,16 +1537,13 @@ class ByWords(unittest.TestCase):
         """Okapi BM25, written down from the formula."""
         bags = [am.tokenize_terms(text) for text in texts]
         average = sum(map(len, bags)) / len(bags)
-        scores = []
-        for bag in bags:
-            score = 0.0
-            for term in am.tokenize_terms(query):
-                n = sum(term in other for other in bags)
-                idf = math.log(1 + (len(bags) - n + 0.5) / (n + 0.5))
-                f = bag.count(term)
-                score += idf * f * (k1 + 1) / (f + k1 * (1 - b + b * len(bag) / average)) if f else 0.0
-            scores.append(score)
-        return scores
+
+        def score(term: str, bag: list[str]) -> float:
+            n, f = sum(term in other for other in bags), bag.count(term)
+            idf = math.log(1 + (len(bags) - n + 0.5) / (n + 0.5))
+            return idf * f * (k1 + 1) / (f + k1 * (1 - b + b * len(bag) / average)) if f else 0.0
+
+        return [sum(score(term, bag) for term in am.tokenize_terms(query)) for bag in bags]
 
     def test_scores_equal_the_textbook(self) -> None:
         chance = random.Random(2)
@@ -1648,7 +1556,6 @@ class ByWords(unittest.TestCase):
 
     def test_search_ranks_all_texts_and_keeps_the_order_of_equals(self) -> None:
         ranked = am.BM25Index(["nothing", "redis cache", "nothing", "redis redis"]).search("Redis")
-
         self.assertEqual([at for _, at in ranked], [3, 1, 0, 2])
         self.assertEqual([score for score, _ in ranked[2:]], [0.0, 0.0])
 
@@ -1762,7 +1669,6 @@ class Floor(unittest.TestCase):
         words.add("b", "postgres")
         matches = words.matches("redis cluster the")
         weights = am.content_weights(matches, {**RULES, "floor_size": 2})
-
         told = am.evidence("a", matches.scores()["a"], matches, weights)
 
         self.assertEqual(told.matched, ("redis",))
@@ -1771,17 +1677,17 @@ class Floor(unittest.TestCase):
         self.assertEqual(am.evidence("b", 0.0, matches, weights).matched, ())
 
     def test_each_row_of_the_floor_table_decides(self) -> None:
-        rows = [  # matched   weight  coverage  score   answer
-            ((),              0.0,    0.0,      9.0,    False),
-            (("redis",),      0.1,    1.0,      0.1,    True),
-            (("redis",),      9.0,    0.21,     9.0,    False),
-            (("redis",),      0.4,    0.5,      0.4,    False),
-            (("redis",),      0.4,    0.5,      0.5,    True),
-            (("redis",),      0.5,    0.5,      0.1,    True),
-        ]
-        for matched, weight, coverage, score, answer in rows:
-            with self.subTest(matched=matched, weight=weight, coverage=coverage, score=score):
-                self.assertIs(am.relevant(am.Evidence(score, matched, weight, coverage), RULES), answer)
+        for matched, weight, coverage, score, answer in [
+            ((),         0.0, 0.0,  9.0, False),
+            (("redis",), 0.1, 1.0,  0.1, True),
+            (("redis",), 9.0, 0.21, 9.0, False),
+            (("redis",), 0.4, 0.5,  0.4, False),
+            (("redis",), 0.4, 0.5,  0.5, True),
+            (("redis",), 0.5, 0.5,  0.1, True),
+        ]:
+            evidence = am.Evidence(score, matched, weight, coverage)
+            with self.subTest(evidence):
+                self.assertIs(am.relevant(evidence, RULES), answer)
 
     def test_a_name_in_the_question_weighs_more(self) -> None:
         words = am.Words()
@@ -1797,7 +1703,6 @@ class Fusion(unittest.TestCase):
 
     def test_fusion_by_hand(self) -> None:
         fused = am.rrf_merge([["a", "b"], ["b", "c"]], k=60)
-
         self.assertEqual([id for id, _ in fused], ["b", "a", "c"])
         self.assertAlmostEqual(dict(fused)["b"], 1 / 62 + 1 / 61)
 
@@ -1825,7 +1730,6 @@ class ByMeaning(unittest.TestCase):
 
     def test_nearest_keeps_what_reaches_the_threshold_best_first(self) -> None:
         vectors = {"far": [0.0, 1.0], "same": [1.0, 0.0], "near": [0.6, 0.8]}
-
         self.assertEqual(am.nearest([1.0, 0.0], vectors, 0.6), [("same", 1.0), ("near", 0.6)])
 
     def test_local_vectors_are_sparse_unit_vectors_that_survive_json(self) -> None:
@@ -1837,7 +1741,6 @@ class ByMeaning(unittest.TestCase):
 
     def test_alike_texts_are_near_and_others_are_not(self) -> None:
         one, like, other = am.LocalHashVectorizer().embed(["deploy from  release", "Deploy from release!", "猫喜欢睡觉"])
-
         self.assertGreater(am.cosine(one, like), 0.9)
         self.assertLess(am.cosine(one, other), 0.3)
 
@@ -1846,7 +1749,6 @@ class ByMeaning(unittest.TestCase):
 
     def test_the_seed_of_hash_does_not_matter(self) -> None:
         program = "import json, agent_memory as am; print(json.dumps(am.LocalHashVectorizer(64).embed(['Redis 缓存'])))"
-
         outputs = {subprocess.run([sys.executable, "-c", program], cwd=HERE, env={"PYTHONHASHSEED": seed}, check=True,
                                   capture_output=True).stdout for seed in "123"}
 
@@ -1937,7 +1839,6 @@ class Posting(WireSpec):
 
     def test_without_a_key_no_authorization_is_sent(self) -> None:
         self.post(key="")
-
         self.assertNotIn("Authorization", self.service.asked[0][1])
 
     def test_a_refusal_tells_status_reason_and_what_to_do(self) -> None:
@@ -1979,23 +1880,17 @@ class Posting(WireSpec):
         def drip(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)
             handler.end_headers()
-            while not released.wait(0.02):               # each byte is in time; all of them are not
-                try:
+            with contextlib.suppress(OSError):
+                while not released.wait(0.02):           # each byte is in time; all of them are not
                     handler.wfile.write(b" ")
-                except OSError:
-                    return
 
-        def silent(handler: BaseHTTPRequestHandler) -> None:
-            released.wait(10)
-
-        for answer in (drip, silent):
+        for answer in (drip, lambda silent: released.wait(10)):
             with self.subTest(answer.__name__):
                 self.service.answer = lambda payload, answer=answer: answer
                 self.assertIn("within 0.2 s", self.trouble(lambda: self.post(seconds=0.2)))
 
     def test_an_answer_that_breaks_off_is_refused(self) -> None:
         self.answers(b'{"a": 1}', headers={"Content-Length": "4000"})
-
         self.assertIn("broke off", self.trouble(self.post))
 
     def test_a_reset_and_a_closed_port_are_told(self) -> None:
@@ -2025,7 +1920,6 @@ class Posting(WireSpec):
 
     def test_plain_http_beyond_this_machine_needs_leave(self) -> None:
         url = "http://embeddings.invalid/v1"
-
         self.trouble(lambda: am.post_json(url, {}, KEY, 5.0), am.ConfigError)
         self.trouble(lambda: am.post_json(url, {}, KEY, 5.0, allow_http=True), am.BackendDown)
 
@@ -2036,7 +1930,6 @@ class Posting(WireSpec):
     def test_this_machine_is_never_reached_through_a_proxy(self) -> None:
         self.enterContext(mock.patch.dict(os.environ, {"http_proxy": "http://127.0.0.1:9"}))
         self.answers({"direct": True})
-
         self.assertEqual(self.post(), {"direct": True})
 
 
@@ -2048,18 +1941,15 @@ class Vectorizing(WireSpec):
 
     def test_vectors_come_as_unit_vectors(self) -> None:
         self.embeds([3, 4], [0, 2])
-
         self.assertEqual(self.backend().embed(["a", "b"]), [[0.6, 0.8], [0.0, 1.0]])
         self.assertEqual(self.service.asked[0][2], {"model": "m", "input": ["a", "b"]})
 
     def test_a_shuffled_answer_is_put_in_order(self) -> None:
         self.answers({"data": [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0]}]})
-
         self.assertEqual(self.backend().embed(["a", "b"]), [[1, 0], [0, 1]])
 
     def test_texts_go_in_batches(self) -> None:
         self.service.answer = lambda payload: (200, {}, {"data": [{"embedding": [len(t), 0]} for t in payload["input"]]})
-
         self.assertEqual(len(self.backend(batch=2).embed(["a", "b", "c", "d", "e"])), 5)
         self.assertEqual([len(payload["input"]) for _, _, payload in self.service.asked], [2, 2, 1])
 
@@ -2070,7 +1960,6 @@ class Vectorizing(WireSpec):
     def test_a_query_has_its_own_prefix_and_keys(self) -> None:
         self.embeds([1, 0])
         backend = self.backend(query_prefix="find: ", body={"task": "passage"}, query_body={"task": "query"})
-
         backend.embed(["a"])
         backend.embed_query("a")
 
@@ -2078,33 +1967,23 @@ class Vectorizing(WireSpec):
         self.assertEqual(sent, [(["a"], "passage"), (["find: a"], "query")])
 
     def test_an_answer_that_does_not_fit_is_refused(self) -> None:
-        def row(at: object, vector: object) -> dict[str, object]:
-            return {"index": at, "embedding": vector}
+        def rows(*vectors: object, at: tuple[object, ...] = (0, 1, 2)) -> dict[str, object]:
+            return {"data": [{"index": place, "embedding": vector} for place, vector in zip(at, vectors)]}
 
-        cases = [
-            ({"data": [row(0, [1, 0])]},                                          "asked for 2"),
-            ({"data": [row(0, [1, 0]), row(1, [1, 0]), row(2, [1, 0])]},          "asked for 2"),
-            ({"data": [row(0, [1, 0]), row(0, [1, 0])]},                          "not one for each"),
-            ({"data": [row(0, [1, 0]), row(2, [1, 0])]},                          "not one for each"),
-            ({"data": [row(0, [1, 0]), row("1", [1, 0])]},                        "not one for each"),
-            ({"data": [row(0, [1, 0]), row(1, [1, 0, 0])]},                       "unequal sizes"),
-            ({"data": [row(0, [1]), row(1, [1])]},                                "unequal sizes"),
-            ({"data": [row(0, []), row(1, [])]},                                  "unequal sizes"),
-            ({"data": [row(0, [1, 0]), row(1, [1, float("nan")])]},               "finite"),
-            ({"data": [row(0, [1, 0]), row(1, [1, float("inf")])]},               "finite"),
-            ({"data": [row(0, [1, 0]), row(1, [1, 10 ** 400])]},                  "finite"),
-            ({"data": [row(0, [1, 0]), row(1, [1, "0"])]},                        "finite"),
-            ({"data": [row(0, [1, 0]), row(1, [1, True])]},                       "finite"),
-            ({"data": [row(0, [1, 0]), row(1, "AAAA")]},                          "finite"),
-            ({"data": [row(0, [1, 0]), {"index": 1}]},                            "finite"),
-            ({"data": [row(0, [1, 0]), None]},                                    "no list `data`"),
-            ({"error": "quota"},                                                  "no list `data`"),
-            ([],                                                                  "no list `data`"),
-        ]
-        for answer, why in cases:
-            with self.subTest(answer):
-                self.answers(answer)
-                self.assertIn(why, self.trouble(lambda: self.backend(dimensions=2).embed(["a", "b"])))
+        good = [1, 0]
+        for why, answers in {
+            "asked for 2": [rows(good), rows(good, good, good)],
+            "not one for each": [rows(good, good, at=(0, 0)), rows(good, good, at=(0, 2)), rows(good, good, at=(0, "1"))],
+            "unequal sizes": [rows(good, [1, 0, 0]), rows([1], [1]), rows([], [])],
+            "finite": [rows(good, [1, float("nan")]), rows(good, [1, float("inf")]), rows(good, [1, 10 ** 400]),
+                       rows(good, [1, "0"]), rows(good, [1, True]), rows(good, "AAAA"),
+                       {"data": [{"index": 0, "embedding": good}, {"index": 1}]}],
+            "no list `data`": [{"data": [{"index": 0, "embedding": good}, None]}, {"error": "quota"}, []],
+        }.items():
+            for answer in answers:
+                with self.subTest(answer):
+                    self.answers(answer)
+                    self.assertIn(why, self.trouble(lambda: self.backend(dimensions=2).embed(["a", "b"])))
 
     def test_the_key_is_not_in_what_a_backend_looks_like(self) -> None:
         self.assertNotIn(KEY, repr(self.backend()))
@@ -2175,14 +2054,12 @@ class Resting(unittest.TestCase):
 
     def test_the_first_failure_opens_it_and_is_saved(self) -> None:
         self.assertEqual(self.fails(), "HTTP 500")
-
         self.assertEqual(json.loads(self.saved[-1]),
                          {"jina": {"failed_at": "2026-08-17T12:00:00+00:00", "reason": "HTTP 500", "failures": 1}})
 
     def test_while_it_rests_nothing_is_called_and_the_reason_is_told(self) -> None:
         self.fails()
         self.state = json.loads(self.saved[-1])              # as the next process finds it
-
         told = self.fails(after=9.9)
 
         self.assertEqual(self.calls, 1)
@@ -2210,13 +2087,11 @@ class Resting(unittest.TestCase):
     def test_a_success_with_nothing_to_close_saves_nothing(self) -> None:
         self.works = True
         self.call()
-
         self.assertEqual(self.saved, [])
 
     def test_reset_lets_it_be_called_at_once(self) -> None:
         self.fails()
         self.works = True
-
         self.breaker().reset("jina")
 
         self.assertEqual(self.call(), [[0.6, 0.8]])
@@ -2241,7 +2116,6 @@ class Resting(unittest.TestCase):
     def test_a_failure_after_a_strange_state_counts_from_one(self) -> None:
         self.state["jina"] = {"failures": "many"}
         self.fails()
-
         self.assertEqual(self.state["jina"]["failures"], 1)
 
     def test_what_a_strange_backend_raises_or_returns_is_a_failure_too(self) -> None:
@@ -2299,13 +2173,11 @@ class Backends(WireSpec):
 
     def test_auto_takes_one_that_needs_no_key(self) -> None:
         self.vectors["order"] = ["jina", "home", "local"]
-
         self.assertEqual(self.choose().name, "home")
 
     def test_a_name_is_taken_outright_and_the_choice_beats_the_settings(self) -> None:
         self.keys["JINA_API_KEY"] = KEY
         self.vectors["backend"] = "jina"
-
         self.assertEqual((self.choose().name, self.choose("local").name), ("jina", "local"))
 
     def test_a_backend_carries_what_the_settings_say(self) -> None:
@@ -2323,25 +2195,22 @@ class Backends(WireSpec):
 
     def test_a_missing_key_tells_what_to_set_and_where(self) -> None:
         told = self.wrong(lambda: self.choose("jina"))
-
         self.assertIn("JINA_API_KEY", told)
         self.assertIn(".env", told)
 
     def test_a_key_pasted_into_the_settings_is_refused_and_not_repeated(self) -> None:
         self.vectors["backends"]["jina"]["key"] = KEY
-
         self.wrong(lambda: self.choose("jina"))
 
     def test_a_wrong_setting_is_named_beside_the_right_ones(self) -> None:
-        cases = [
+        for block, wrong, right in [
             ({"kind": "http", "url": "https://a", "model": "m", "treshold": 1}, "unknown 'treshold'",  "query_prefix"),
             ({"kind": "http", "url": "https://a"},                              "is missing",          "model"),
             ({"kind": "hash", "dimension": 2},                                  "unknown 'dimension'", "dimensions"),
             ({"kind": "htpp", "url": "https://a"},                              "unknown kind 'htpp'", "hash, http"),
             ({"kind": "no_such_module_here:X"},                                 "no_such_module_here", "package.module"),
             ({"kind": "json:NoSuchClass"},                                      "NoSuchClass",         "package.module"),
-        ]
-        for block, wrong, right in cases:
+        ]:
             with self.subTest(block):
                 told = self.wrong(lambda block=block: am.build_vectorizer("mine", block, self.keys.get))
                 self.assertIn("vectors.backends.mine", told)
@@ -2351,7 +2220,6 @@ class Backends(WireSpec):
     def test_a_class_of_another_package_gets_the_remaining_keys(self) -> None:
         block = {"kind": "agent_memory:LocalHashVectorizer", "dimensions": 32, "threshold": 0.5}
         backend = am.build_vectorizer("own", block, self.keys.get)
-
         self.assertEqual((backend.vectorizer.dimensions, backend.threshold), (32, 0.5))
 
     def test_the_reranker_is_on_by_its_key_or_by_word(self) -> None:
@@ -2452,7 +2320,6 @@ class NaturalSentences(unittest.TestCase):
 
     def test_importance_is_the_configured_one(self) -> None:
         facts = digester(importance={"decision": 9}).digest("决定：用 Go")
-
         self.assertEqual([fact.importance for fact in facts], [9])
 
     def test_a_request_after_the_fact_is_cut_off(self) -> None:
@@ -2472,7 +2339,6 @@ class NaturalSentences(unittest.TestCase):
 
     def test_a_users_own_sign_counts(self) -> None:
         facts = digester(signs={"decision": ["^板上钉钉"]}).digest("板上钉钉用 Go")
-
         self.assertEqual([fact.category for fact in facts], ["decision"])
 
     def test_what_is_quoted_vetoes_nothing(self) -> None:
@@ -2580,7 +2446,6 @@ class WellFormed(unittest.TestCase):
 
     def test_at_most_max_the_most_important_in_the_order_said(self) -> None:
         facts = digester(max=2).digest("事件：昨天上线\n偏好：少说\n决定：用 Go")
-
         self.assertEqual([fact.category for fact in facts], ["preference", "decision"])
 
     def test_hostile_text_comes_back(self) -> None:
@@ -2715,7 +2580,6 @@ class Windows(unittest.TestCase):
 
     def test_it_parts_between_turns(self) -> None:
         talk = "".join(f"用户: {'甲' * 30}{n}\n助手: {'乙' * 30}\n" for n in range(20))
-
         pieces = am.windows(talk, 100)
 
         self.assertEqual("".join(pieces), talk)
@@ -2740,7 +2604,6 @@ class Windows(unittest.TestCase):
 
     def test_the_same_facts_are_found_in_pieces(self) -> None:
         talk = "\n".join(f"用户: 端口改为 {n}" for n in range(1000, 1100))
-
         self.assertEqual([fact for piece in am.windows(talk, 200) for fact in found(piece)], found(talk))
 
 
@@ -2813,6 +2676,12 @@ class SedimentSpec(Spec):
 class SessionLogs(SedimentSpec):
     """Only what a person and the assistant said is read from a session log."""
 
+    ASKED: dict[str, Any] = {"type": "tool/call", "data": {"callId": "q", "name": "ask_user_question"}}
+
+    def chosen(self, **answer: Any) -> list[dict[str, Any]]:
+        """The content of a tool's result that says what a person chose."""
+        return [dsh_log.text_part(json.dumps({"answers": [answer]}))]
+
     def test_the_four_lines_of_the_specification(self) -> None:
         thought = {"type": "reasoning", "text": "思考链（跳过）"}
         result = {"source": {"kind": "tool"}, "content": [
@@ -2850,26 +2719,21 @@ class SessionLogs(SedimentSpec):
     def test_an_image_between_texts_is_passed_over(self) -> None:
         event = said("a")
         event["data"]["content"] += [{"type": "image", "attachment": {}}, dsh_log.text_part("b")]
-
         self.assertEqual(self.turns(event), [("user", "a\nb")])
 
     def test_what_a_person_chose_is_what_they_said(self) -> None:
-        chosen = [dsh_log.text_part(json.dumps({"answers": [
-            {"id": "color", "selected": ["Blue"], "custom": "Include accessibility notes"}]}))]
-        asked = {"type": "tool/call", "data": {"callId": "q", "name": "ask_user_question"}}
+        chosen = self.chosen(id="color", selected=["Blue"], custom="Include accessibility notes")
         for shape in [{"message": {"toolCallId": "q", "content": chosen}},
                       {"message": {"content": [{"type": "tool-result", "toolCallId": "q", "content": chosen}]}},
                       {"callId": "q", "content": chosen}]:
             with self.subTest(shape):
-                turns = self.turns(asked, {"type": "tool/result", "data": shape})
-                self.assertEqual(turns, [("user", "color: Blue; Include accessibility notes")])
+                self.assertEqual(self.turns(self.ASKED, {"type": "tool/result", "data": shape}),
+                                 [("user", "color: Blue; Include accessibility notes")])
 
     def test_another_tool_cannot_speak_for_the_person(self) -> None:
-        chosen = [dsh_log.text_part(json.dumps({"answers": [{"id": "color", "selected": ["Blue"]}]}))]
-        asked = {"type": "tool/call", "data": {"callId": "q", "name": "ask_user_question"}}
+        other = {"message": {"toolCallId": "other", "content": self.chosen(id="color", selected=["Blue"])}}
 
-        self.assertEqual(self.turns(asked, {"type": "tool/result", "data": {
-            "message": {"toolCallId": "other", "content": chosen}}}), [])
+        self.assertEqual(self.turns(self.ASKED, {"type": "tool/result", "data": other}), [])
 
     def test_a_fork_is_read_from_where_it_leaves_its_parent(self) -> None:
         events = [said("parent's", seq=42), {"type": "session/end-seed", "seq": 43, "data": {}}, said("own", seq=44)]
@@ -2889,13 +2753,11 @@ class SessionLogs(SedimentSpec):
 
     def test_lines_end_at_newlines_only(self) -> None:
         odd = json.dumps(said("a\u2028b\u0085c"), ensure_ascii=False).encode() + b"\r\n"
-
         self.assertEqual(self.turns(odd), [("user", "a\u2028b\u0085c")])
 
     def test_a_line_that_cannot_be_read_is_counted(self) -> None:
         deep = b"[" * 100_000 + b"\n"
         path = self.log(b"not json\n", b"42\n", b"[1]\n", b'"massive error"\n', b"\xff\xfe\n", deep, said("ok"), b"\n")
-
         session = sediment.read_session(path)
 
         self.assertEqual((session.bad, len(session.turns), session.torn), (6, 1, False))
@@ -2911,19 +2773,16 @@ class SessionLogs(SedimentSpec):
         odd = [None, 7, "x", [], {}, [None], [7], {"content": 7}, {"content": [{"type": "text", "text": None}]},
                {"message": []}, {"message": {"content": {"a": 1}}}, {"source": "hooks"}, {"source": {"kind": ["user"]}}]
         kinds = ["user/message", "assistant/message", "tool/result", "tool/call", "session/end-seed", "session", None]
-
         turns = self.turns(*({"type": kind, "data": data, "seq": "x"} for kind in kinds for data in odd), said("end"))
 
         self.assertIn(("user", "end"), turns)
 
     def test_a_newer_format_is_read_leniently_with_one_warning(self) -> None:
         session = sediment.read_session(self.log(said("hi"), header=HEADER | {"version": 99}))
-
         self.assertEqual((session.warnings, len(session.turns)), (("newer",), 1))
 
     def test_a_line_beyond_the_longest_is_skipped(self) -> None:
-        session = sediment.read_session(self.log(said("x" * sediment.LONGEST_LINE), said("after")))
-
+        session = sediment.read_session(self.log(said("x" * (sediment.LONGEST_LINE + sediment.CHUNK)), said("after")))
         self.assertEqual((session.bad, [turn.text for turn in session.turns]), (1, ["after"]))
 
     def test_json_lines_of_messages_are_read_too(self) -> None:
@@ -2966,12 +2825,10 @@ class Injected(SedimentSpec):
 
     def test_many_unclosed_tags_take_linear_time(self) -> None:
         raw = "<system-reminder><agent-memory>" * 50_000
-
         self.assertEqual(sediment.spoken(raw), raw)
 
     def test_a_digest_of_ours_that_an_agent_ran_is_not_learned_from(self) -> None:
         self.log(said(sediment.OWN_DIGEST + ">决定：A</agent-memory-digest> 决定：B"), replied(dsh_log.text_part("决定：C")))
-
         ran = self.run_it("--apply")
 
         self.assertEqual((ran.code, self.kept()), (0, []))
@@ -2992,7 +2849,7 @@ class Compressed(SedimentSpec):
 
     def each_way(self) -> Iterator[str]:
         for way, hidden in self.ways().items():
-            with self.subTest(way), mock.patch.dict(sys.modules, dict.fromkeys(hidden)):
+            with mock.patch.dict(sys.modules, dict.fromkeys(hidden)):
                 yield way
 
     def setUp(self) -> None:
@@ -3003,21 +2860,21 @@ class Compressed(SedimentSpec):
     def test_every_frame_is_read(self) -> None:
         plain = sediment.read_session(self.session(plain=True))
         path = self.session()
-        for _ in self.each_way():
+        for way in self.each_way():
             session = sediment.read_session(path)
-            self.assertEqual((session.turns, session.torn), (plain.turns, False))
+            self.assertEqual((session.turns, session.torn), (plain.turns, False), way)
 
     def test_a_cut_anywhere_keeps_what_came_before_it(self) -> None:
         path = self.session()
         whole, turns = Path(path).read_bytes(), sediment.read_session(path).turns
         last = whole.rindex(sediment.ZSTD_MAGIC)
-        for _ in self.each_way():
+        for way in self.each_way():
             for cut, torn in [(len(whole), False), (len(whole) - 3, True), (last + 9, True), (last + 2, True), (last, False)]:
                 Path(path).write_bytes(whole[:cut])
                 session = sediment.read_session(path)
-                self.assertEqual((session.torn, session.bad), (torn, 0), cut)
-                self.assertEqual(session.turns, turns[:len(session.turns)], cut)
-                self.assertGreaterEqual(len(session.turns), len(turns) - 1, cut)
+                self.assertEqual((session.torn, session.bad), (torn, 0), (way, cut))
+                self.assertEqual(session.turns, turns[:len(session.turns)], (way, cut))
+                self.assertGreaterEqual(len(session.turns), len(turns) - 1, (way, cut))
 
     def test_a_damaged_frame_is_reported_as_torn(self) -> None:
         path = self.session()
@@ -3042,7 +2899,6 @@ class Compressed(SedimentSpec):
         self.log(said("决定：用 A"))
         self.enterContext(mock.patch.dict(sys.modules, {"compression.zstd": None, "zstandard": None}))
         self.enterContext(mock.patch.dict(os.environ, {"PATH": "/nowhere"}))
-
         ran = self.run_it("--all", "--apply")
 
         self.assertEqual((ran.code, self.kept()), (1, ["决定：用 A"]))
@@ -3058,7 +2914,6 @@ class WhichSession(SedimentSpec):
         self.log(said("决定：子"), folder="p/c", at=1001, header=HEADER | {"id": "c", "origin": "subagent"})
         self.log({"type": "turn/start", "data": {}}, folder="p/d", at=1002, header=HEADER | {"id": "d"})
         self.log(said(sediment.OWN_DIGEST + ">x"), folder="p/e", at=1003, header=HEADER | {"id": "e"})
-
         ran = self.run_it("--apply")
 
         self.assertEqual((ran.code, self.kept()), (0, ["决定：用 A"]))
@@ -3074,7 +2929,6 @@ class WhichSession(SedimentSpec):
 
     def test_sub_agents_are_read_when_asked_for_even_later(self) -> None:
         self.log(said("决定：子"), header=HEADER | {"origin": "subagent"})
-
         self.run_it("--all", "--apply")
         before = self.kept()
         self.run_it("--all", "--apply", "--include-subagents")
@@ -3083,9 +2937,7 @@ class WhichSession(SedimentSpec):
 
     def test_a_file_or_a_directory_can_be_named(self) -> None:
         one, two = self.log(said("决定：一"), folder="p/a"), self.log(said("决定：二"), folder="p/b")
-
         self.run_it("--apply", "--file", one, "--file", os.path.dirname(two))
-
         self.assertEqual(self.kept(), ["决定：一", "决定：二"])
 
     def test_all_sessions_are_read_oldest_first(self) -> None:
@@ -3099,7 +2951,6 @@ class WhichSession(SedimentSpec):
     def test_a_bad_name_stops_only_itself(self) -> None:
         good = self.log(said("决定：一"))
         unknown = self.log(b"hello\n", header=None, name="notes.txt")
-
         ran = self.run_it("--apply", "--file", "/no/such", "--file", unknown, "--file", good)
 
         self.assertEqual((ran.code, self.kept()), (1, ["决定：一"]))
@@ -3108,7 +2959,6 @@ class WhichSession(SedimentSpec):
 
     def test_no_sessions_is_no_trouble(self) -> None:
         ran = self.run_it("--latest")
-
         self.assertEqual(ran.code, 0)
         self.assertIn("no session to learn from", ran.err)
 
@@ -3120,7 +2970,6 @@ class EachTurnOnce(SedimentSpec):
         self.session()
         self.run_it("--apply")
         before = (self.root / "index.json").read_bytes()
-
         ran = self.run_it("--apply")
 
         self.assertEqual((ran.code, (self.root / "index.json").read_bytes()), (0, before))
@@ -3129,16 +2978,14 @@ class EachTurnOnce(SedimentSpec):
     def test_a_log_that_grew_adds_only_what_is_new(self) -> None:
         self.session(turns=3)
         self.run_it("--apply")
-
         self.session()
         [entry] = self.sessions("--apply")
 
-        self.assertEqual((entry["read"], len(entry["turns"]), len(entry["facts"])), (12, 6, 2))
+        self.assertEqual((entry["read"], len(entry["turns"]), len(entry["facts"])), (12, 6, 3))
 
     def test_the_same_words_said_again_are_a_new_turn(self) -> None:
         self.log(said("go on"))
         self.run_it("--apply")
-
         self.log(said("go on"), said("go on"))
 
         self.assertEqual(len(self.sessions()[0]["turns"]), 1)
@@ -3146,7 +2993,6 @@ class EachTurnOnce(SedimentSpec):
     def test_a_torn_log_gives_the_rest_when_it_is_whole(self) -> None:
         self.session(torn=True)
         self.run_it("--apply")
-
         self.session()
         [entry] = self.sessions("--apply")
 
@@ -3168,7 +3014,6 @@ class EachTurnOnce(SedimentSpec):
     def test_a_replaced_log_adds_what_was_not_there(self) -> None:
         self.log(said("决定：一"), said("决定：二"))
         self.run_it("--apply")
-
         self.log(said("决定：三"), said("决定：二"))
         self.run_it("--apply")
 
@@ -3177,7 +3022,6 @@ class EachTurnOnce(SedimentSpec):
     def test_two_logs_with_one_id_are_both_read(self) -> None:
         self.log(said("决定：一"), folder="p/a")
         self.log(said("决定：二"), folder="q/a")
-
         self.run_it("--all", "--apply")
 
         self.assertEqual(sorted(self.kept()), ["决定：一", "决定：二"])
@@ -3221,7 +3065,6 @@ class EachTurnOnce(SedimentSpec):
 
     def test_turns_beyond_the_maximum_wait_for_the_next_run(self) -> None:
         self.log(*(said(f"决定：{word}。" + "x" * 7_900) for word in "一二三"))
-
         ran = self.run_it("--all", "--apply", "--max", "2")
         before = self.kept()
         self.run_it("--all", "--apply", "--max", "2")
@@ -3231,16 +3074,14 @@ class EachTurnOnce(SedimentSpec):
 
     def test_a_dry_run_consumes_nothing(self) -> None:
         self.session()
-
         first, second = self.run_it("--json", "--dry-run").json, self.run_it("--json", "--dry-run").json
 
         self.assertEqual(first, second)
-        self.assertEqual(len(first["data"]["sessions"][0]["facts"]), 4)
+        self.assertEqual(len(first["data"]["sessions"][0]["facts"]), 6)
         self.assertEqual(self.kept(), [])
 
     def test_the_cursor_holds_nothing_that_was_said(self) -> None:
         self.log(said("My grandmother lives in Lisbon. 决定：用 A"))
-
         self.run_it("--apply")
 
         state = json.dumps(self.memory.slot("sediment").read(), ensure_ascii=False)
@@ -3254,21 +3095,17 @@ class WholeConversations(SedimentSpec):
     def test_decisions_at_the_start_the_middle_and_the_end_are_found(self) -> None:
         filler = [said("just talking " * 60) for _ in range(18)]
         self.log(said("决定：一"), *filler, said("决定：二"), *filler, said("决定：三"))
-
         self.run_it("--apply")
 
         self.assertEqual(self.kept(), ["决定：一", "决定：二", "决定：三"])
 
     def test_a_memory_names_the_records_it_came_from(self) -> None:
         self.log(said("x" * 7_990, seq=3), said("决定：二", seq=8), replied(dsh_log.text_part("ok")), said("go", seq=20))
-
         self.run_it("--apply")
-
         self.assertEqual([row["source"] for row in self.index()], ["dsh:s-1#8-20"])
 
     def test_batches_hold_whole_turns_within_the_size(self) -> None:
         turns = [sediment.Turn("user", "y" * length, seq) for seq, length in enumerate([10, 50, 200, 30, 30, 1])]
-
         groups = list(sediment.batches(turns, 80))
 
         self.assertEqual([turn for group in groups for turn in group], turns)
@@ -3276,7 +3113,6 @@ class WholeConversations(SedimentSpec):
 
     def test_only_the_persons_facts_are_kept(self) -> None:
         self.session()
-
         self.run_it("--apply")
 
         kept = "\n".join(self.kept())
@@ -3289,7 +3125,6 @@ class WholeConversations(SedimentSpec):
         key = dsh_log.secrets()[0]
         self.session()
         self.log(said("hi"), folder=f"p/{key}", header=HEADER | {"id": key})
-
         runs = [self.run_it(*how) for how in (["--all"], ["--all", "--json"], ["--apply"], ["--all", "--apply", "--json"])]
 
         everything = self.on_disk().decode("utf-8", "replace") + "".join(ran.out + ran.err for ran in runs)
@@ -3302,7 +3137,6 @@ class SedimentCommand(SedimentSpec):
 
     def test_a_dry_run_in_json_lists_what_was_read_and_would_be_kept(self) -> None:
         self.log(said("决定：用 A"), said("x", "plugin"), replied(dsh_log.text_part("好")))
-
         document = self.run_it("--json", "--dry-run").json
 
         self.assertEqual(set(document), {"ok", "command", "version", "data", "warnings"})
@@ -3315,7 +3149,6 @@ class SedimentCommand(SedimentSpec):
 
     def test_without_a_choice_it_is_a_dry_run_and_says_so(self) -> None:
         self.log(said("决定：用 A"))
-
         ran = self.run_it()
 
         self.assertIn("dry run", ran.err)
@@ -3324,9 +3157,7 @@ class SedimentCommand(SedimentSpec):
 
     def test_verified_is_handed_on(self) -> None:
         self.log(said("决定：用 A"))
-
         self.run_it("--apply", "--verified")
-
         self.assertTrue(self.index()[0]["execution_verified"])
 
     def test_a_wrong_option_is_two_and_json_says_it_in_json(self) -> None:
@@ -3337,7 +3168,6 @@ class SedimentCommand(SedimentSpec):
 
     def test_a_second_run_beside_the_first_is_busy_and_no_trouble(self) -> None:
         self.log(said("决定：用 A"))
-
         with self.memory.alone("sediment"):
             ran = self.run_it("--apply")
 
@@ -3347,14 +3177,12 @@ class SedimentCommand(SedimentSpec):
     def test_inside_a_digest_it_does_nothing(self) -> None:
         self.log(said("决定：用 A"))
         self.enterContext(mock.patch.dict(os.environ, {sediment.GUARD: "1"}))
-
         self.assertEqual((self.run_it("--apply").code, self.kept()), (0, []))
 
     def test_while_it_runs_the_guard_is_set_and_afterwards_not(self) -> None:
         self.log(said("x"))
         seen: list[str] = []
         self.model(lambda text: seen.append(os.environ[sediment.GUARD]) or text)
-
         self.run_it()
 
         self.assertEqual((seen, os.environ.get(sediment.GUARD)), (["1"], None))
@@ -3371,11 +3199,11 @@ class SedimentCommand(SedimentSpec):
 
     def test_control_characters_are_shown_escaped(self) -> None:
         self.log(said("决定：用 \x1b[31mA\u202e"))
-
         out = self.run_it().out
 
-        self.assertNotIn("\x1b", out)
-        self.assertIn("\\x1b", out)
+        self.assertNotRegex(out, "[\x1b\u202e]")
+        self.assertIn("\\u202e", out)
+        self.assertEqual(sediment.visible("a\x1b[31m\n"), "a\\x1b[31m\\n")
 
     def test_the_last_run_is_on_record(self) -> None:
         self.log(said("决定：用 A"))
@@ -3395,7 +3223,7 @@ class SedimentCommand(SedimentSpec):
                 }, capture_output=True, text=True, check=False)
                 self.assertEqual((done.returncode, "Traceback" in done.stderr), (0, False), done.stderr)
                 self.assertTrue(not how or json.loads(done.stdout)["ok"])
-        self.assertEqual(len(self.kept()), 7)                  # the preference is the same in both sessions
+        self.assertEqual(len(self.kept()), 10)                 # two preferences are the same in both sessions
 
     def test_a_closed_pipe_is_no_traceback(self) -> None:
         self.session()
@@ -3404,6 +3232,279 @@ class SedimentCommand(SedimentSpec):
             assert process.stdout and process.stderr
             process.stdout.close()
             self.assertNotRegex(process.stderr.read(), b"Traceback|Broken ?[Pp]ipe")
+
+
+# ── AgentMemory ──────────────────────────────────────────────────────────────
+
+
+class Recalling(Spec):
+    """What is relevant comes back, best first, and counts as used; what is not stays away."""
+
+    FACTS = [
+        "My dog is called Rex and he hates the vacuum cleaner", "我们决定采用 PostgreSQL 作为主数据库", "数据库的密钥轮换周期为九十天",
+        "The standup meeting is at nine every morning", "set max_retry_count in fooBarBaz", "веб-сервер упал ночью",
+        "会議は金曜日です", "회의는 금요일", "ประชุมวันศุกร์", "猫喜欢睡在键盘上", "结束。开会", "Redis runs in cluster mode",
+        "The invoices are sent on the first of each month", "我喜欢深色主题", "deployments go through the release branch",
+    ]
+
+    def setUp(self) -> None:
+        super().setUp()
+        for fact in self.FACTS:
+            self.memory.remember(fact, importance=6)
+
+    def test_each_question_finds_its_fact_first(self) -> None:
+        for question, fact in [
+            ("what is the name of my dog?", 0), ("主数据库用什么", 1), ("我们上次讨论的数据库密钥轮换周期是多少天", 2), ("轮换", 2),
+            ("when is the standup meeting", 3), ("retry", 4), ("max_retry_count", 4), ("fooBarBaz", 4), ("bar", 4),
+            ("веб-сервер", 5), ("сервер", 5), ("会議", 6), ("회의", 7), ("ประชุม", 8), ("猫", 9), ("ＲＥＤＩＳ", 11), ("redis CLUSTER", 11),
+            ("采用PostgreSQL作为", 1), ("invoices month", 12), ("-redis", 11), ("release NOT AND OR *", 14),
+        ]:
+            with self.subTest(question):
+                found = self.memory.recall(question, touch=False)
+
+                self.assertTrue(found.results, "nothing found")
+                self.assertEqual(found[0].content, self.FACTS[fact])
+
+    def test_what_was_never_stored_is_not_answered(self) -> None:
+        for question in ["who won the chess tournament", "公司的年会在哪里办", "which airline do I fly with", "蛋糕的配方", "束开",
+                         "what is my blood type", "的", "the", "???", "is it", "我的车牌号是多少", "favourite holiday destination"]:
+            with self.subTest(question):
+                self.assertEqual(self.memory.recall(question, touch=False).results, ())
+
+    def test_an_empty_question_is_refused(self) -> None:
+        for question in ("", "   ", "\n"):
+            with self.subTest(repr(question)), self.assertRaisesRegex(am.UsageError, "empty"):
+                self.memory.recall(question)
+
+    def test_a_recall_counts_and_a_look_does_not(self) -> None:
+        before = self.files()
+        self.memory.recall("猫", touch=False)
+        self.assertEqual({name for name, data in self.files().items() if before.get(name) != data} - {"cache/lengths.json"}, set())
+
+        self.days_pass(1)
+        hit = self.memory.recall("猫").results[0]
+        memory = self.reopen().get(hit.id)
+        self.assertEqual((memory.access_count, memory.last_accessed), (1, "2026-08-18T03:31:06+00:00"))
+        self.assertIn("access_count: 1\n", self.page(hit.id))
+
+    def test_what_is_often_recalled_weighs_a_tenth_more(self) -> None:
+        id = self.memory.recall("standup meeting", touch=False)[0].id
+        cold = self.memory.recall("standup meeting", touch=False)[0].kw_score
+        for _ in range(5):
+            self.memory.recall("standup meeting")
+
+        self.assertEqual(self.memory.get(id).access_count, 5)
+        self.assertAlmostEqual(self.memory.recall("standup meeting", touch=False)[0].kw_score, cold * 1.1, places=5)
+
+    def test_the_score_is_plain_bm25_over_the_whole_store(self) -> None:
+        index = am.BM25Index(self.FACTS)
+        for question in ("standup meeting morning", "数据库的密钥轮换", "release branch deployments"):
+            expected = {self.FACTS[at]: score for score, at in index.search(question)}
+            for memory in (self.memory, self.reopen()):                  # kept index, then a cold one
+                for hit in memory.recall(question, touch=False):
+                    with self.subTest(question, content=hit.content):
+                        self.assertAlmostEqual(hit.kw_score, expected[hit.content], places=5)
+                        self.assertEqual(hit.score, hit.kw_score)
+
+    def test_a_room_and_a_limit_narrow_the_answer(self) -> None:
+        self.memory.remember("database backups run at midnight", category="config")
+        self.memory.remember("database backups are tested monthly", category="project")
+
+        self.assertEqual([hit.room for hit in self.memory.recall("database backups", room="configs")], ["configs"])
+        self.assertEqual(len(self.memory.recall("database backups")), 2)
+        self.assertEqual(len(self.memory.recall("database backups", top_k=1)), 1)
+
+    def test_a_long_question_is_no_trouble(self) -> None:
+        self.assertEqual(self.memory.recall("what about the dog named Rex and the vacuum " * 1200)[0].content, self.FACTS[0])
+
+    def test_a_misspelt_question_is_answered_by_likeness_of_spelling(self) -> None:
+        found = self.memory.recall("deploymants goes thruogh relaese brnach")
+
+        self.assertEqual((found[0].content, found.backend), (self.FACTS[14], "local"))
+        self.assertEqual(found[0].kw_score, 0.0)
+        self.assertGreaterEqual(found[0].vec_score, 0.30)
+
+    def test_one_process_and_many_give_the_same(self) -> None:
+        for question in ("database", "数据库", "release branch", "会議"):
+            warm = [(hit.id, hit.score) for hit in self.memory.recall(question, touch=False)]
+            cold = [(hit.id, hit.score) for hit in self.reopen().recall(question, touch=False)]
+            with self.subTest(question):
+                self.assertEqual(warm, cold)
+
+
+class Services(Spec):
+    """A service is used when it is set up, sent masked text only, and answered for by the local way while it rests."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.service = Service(self)
+        self.service.answer = self.embeddings
+        self.environment |= {"JINA_API_KEY": "the-key", "AGENT_MEMORY_RERANK": "off"}
+        self.reopen()
+
+    def reopen(self, **how: Any) -> am.AgentMemory:
+        if hasattr(self, "service"):
+            url = self.service.url
+            settings = {"vectors": {"backends": {"jina": {"url": f"{url}/embeddings", "dimensions": 3, "seconds": 2}}},
+                        "rerank": {"url": f"{url}/rerank", "key": "JINA_API_KEY", "seconds": 2},
+                        "digest": {"llm": {"url": f"{url}/chat/completions", "key": "JINA_API_KEY", "seconds": 2}}}
+            how.setdefault("config", settings)
+        return super().reopen(**how)
+
+    def embeddings(self, payload: Any) -> tuple[int, dict[str, str], Any]:
+        """Pets point one way, everything else another."""
+        vectors = [[1.0, 0.2, 0.0] if re.search("cat|dog|pet", text) else [0.0, 0.1, 1.0] for text in payload["input"]]
+        return 200, {}, {"data": [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]}
+
+    def broken(self, payload: Any) -> tuple[int, dict[str, str], Any]:
+        return 500, {}, {"error": {"message": "out of order"}}
+
+    def test_meaning_finds_what_shares_no_word(self) -> None:
+        self.memory.remember("the cat sleeps all day")
+        self.memory.remember("invoices go out monthly")
+        found = self.memory.recall("which pet do we own")
+
+        self.assertEqual([hit.content for hit in found], ["the cat sleeps all day"])
+        self.assertEqual((found.backend, found.degraded), ("jina", None))
+        self.assertEqual(found[0].kw_score, 0.0)
+        self.assertAlmostEqual(found[0].score, 3 * found[0].vec_score, places=5)
+
+    def test_what_is_sent_is_masked_and_carries_the_key(self) -> None:
+        self.memory.remember("the cat's chip password is hunter2")
+        self.memory.recall("pet with password is hunter2")
+        sent = json.dumps([payload for _, _, payload in self.service.asked], ensure_ascii=False)
+
+        self.assertIn("[已脱敏:password]", sent)
+        self.assertNotIn("hunter2", sent)
+        self.assertEqual({headers["Authorization"] for _, headers, _ in self.service.asked}, {"Bearer the-key"})
+
+    def test_a_memory_is_embedded_once(self) -> None:
+        self.memory.remember("the cat sleeps all day")
+        for _ in range(3):
+            self.reopen().recall("pet")
+        sent = [text for _, _, payload in self.service.asked for text in payload["input"]]
+
+        self.assertEqual(sent.count("the cat sleeps all day"), 1)
+
+    def test_a_failure_degrades_is_remembered_and_is_tried_again_later(self) -> None:
+        self.memory.remember("the cat sleeps all day")
+        self.memory.recall("pet")
+        paid = (self.root / "vectors.json").read_bytes()
+        self.service.answer = self.broken
+        found = self.memory.recall("the cat")
+        asked = len(self.service.asked)
+
+        self.assertEqual((found.backend, len(found)), ("local", 1))
+        self.assertIn("out of order", found.degraded)
+        self.assertIn("degraded", self.say_with("recall", "the cat").out)
+        self.assertEqual(len(self.reopen().recall("the cat")), 1)
+        self.assertEqual(len(self.service.asked), asked, "a resting service was asked")
+        self.assertEqual((self.root / "vectors.json").read_bytes(), paid)
+        self.service.answer = self.embeddings
+        self.today += timedelta(minutes=11)
+        self.assertEqual((self.memory.recall("pet").backend, self.memory.recall("pet").degraded), ("jina", None))
+
+    def test_a_backend_named_outright_is_tried_afresh(self) -> None:
+        self.memory.remember("the cat sleeps all day")
+        self.service.answer = self.broken
+        self.memory.recall("pet")
+        self.service.answer = self.embeddings
+        self.assertEqual(self.reopen().recall("pet").backend, "local")
+        self.environment["AGENT_MEMORY_VECTOR_BACKEND"] = "jina"
+
+        self.assertEqual(self.reopen().recall("pet").backend, "jina")
+
+    def test_what_could_not_be_embedded_is_filled_later(self) -> None:
+        self.service.answer = self.broken
+        self.memory.remember("the cat sleeps all day")
+        self.memory.recall("cat")
+        self.assertEqual(self.memory.stats().without_vector, 1)
+        self.service.answer = self.embeddings
+        self.today += timedelta(minutes=11)
+        self.memory.recall("pet")
+
+        self.assertEqual(self.memory.stats().without_vector, 0)
+
+    def test_switching_the_backend_makes_the_vectors_anew(self) -> None:
+        self.memory.remember("the cat sleeps all day")
+        self.memory.recall("pet")
+        self.environment["AGENT_MEMORY_VECTOR_BACKEND"] = "local"
+        self.reopen().vsearch("the cat sleeps")
+        stored = json.loads((self.root / "vectors.json").read_text(encoding="utf-8"))
+
+        self.assertEqual((stored["backend"], stored["dim"]), ("local", 2048))
+        self.assertIsInstance(next(iter(stored["vectors"].values())), dict)
+        self.assertEqual(self.memory.vectors().backend, "local")
+
+    def test_the_reranker_has_the_last_word_and_its_failure_costs_nothing(self) -> None:
+        for text in ("the cat sleeps all day", "the dog barks at night", "a pet needs food"):
+            self.memory.remember(text)
+        del self.environment["AGENT_MEMORY_RERANK"]
+
+        def answer(payload: Any) -> tuple[int, dict[str, str], Any]:
+            if "documents" not in payload:
+                return self.embeddings(payload)
+            scores = [9.0 if "dog" in text else -3.0 for text in payload["documents"]]
+            return 200, {}, {"results": [{"index": at, "relevance_score": score} for at, score in enumerate(scores)]}
+
+        self.service.answer = answer
+        ranked = self.reopen().recall("which pet")
+        self.service.answer = lambda payload: self.broken(payload) if "documents" in payload else self.embeddings(payload)
+        plain = self.memory.recall("which pet")
+
+        self.assertEqual((ranked[0].content, ranked[0].rerank_score), ("the dog barks at night", 9.0))
+        self.assertEqual(len(plain), 3)
+        self.assertIn("not reranked", plain.degraded)
+
+    def test_the_state_is_shown(self) -> None:
+        self.memory.remember("the cat sleeps all day")
+        self.service.answer = self.broken
+        self.memory.recall("pet")
+        state = self.memory.vectors()
+
+        self.assertEqual((state.backend, state.stored, state.missing), ("jina", 0, 1))
+        self.assertIn("out of order", state.degraded)
+        self.assertNotIn("the-key", json.dumps(state.to_dict()))
+
+    def test_the_model_learns_from_masked_text_and_its_usage_is_told(self) -> None:
+        facts = {"memories": [{"content": "The team uses PostgreSQL", "category": "decision", "importance": 8}]}
+        usage = {"prompt_tokens": 250, "completion_tokens": 40, "total_tokens": 290}
+        self.service.answer = lambda _: (200, {}, {"choices": [{"message": {"content": json.dumps(facts)}}], "usage": usage})
+        learned = self.memory.digest("用户: 用 PostgreSQL，密码是 hunter2", apply=True)
+
+        self.assertEqual((learned.mode, learned.degraded, learned.usage), ("llm", None, usage))
+        self.assertEqual([kept.outcome for kept in learned.applied], ["added"])
+        self.assertFalse(self.memory.get(learned.applied[0].id).execution_verified)
+        self.assertNotIn("hunter2", json.dumps(self.service.asked, ensure_ascii=False))
+
+    def test_where_the_model_fails_rules_learn_and_say_so(self) -> None:
+        talk = "用户: 决定：用 PostgreSQL"
+        for answer in (self.broken, lambda _: (200, {}, {"choices": [{"message": {"content": "I cannot help with that"}}]})):
+            with self.subTest(answer):
+                self.service.answer = answer
+                learned = self.memory.digest(talk)
+
+                self.assertEqual((learned.mode, [fact.content for fact in learned.facts]), ("rule", ["决定：用 PostgreSQL"]))
+                self.assertIn("rules were used", learned.degraded)
+                self.today += timedelta(days=2)
+
+    def test_a_long_talk_goes_to_the_model_in_windows(self) -> None:
+        self.service.answer = lambda _: (200, {}, {"choices": [{"message": {"content": '{"memories": []}'}}],
+                                                   "usage": {"total_tokens": 100}})
+        talk = "\n".join(f"用户: 第 {number} 句话，说了一些不要紧的事。" for number in range(1, 901))
+        learned = self.memory.digest(talk)
+        sent = [payload["messages"][-1]["content"] for _, _, payload in self.service.asked]
+
+        self.assertGreater(len(sent), 1)
+        self.assertTrue(all(len(text) <= 8000 for text in sent))
+        self.assertEqual("".join(sent).replace("\n", ""), talk.replace("\n", ""))
+        self.assertEqual(learned.usage, {"total_tokens": 100 * len(sent)})
+
+    def say_with(self, *words: str) -> Ran:
+        """A command whose settings file points at the service."""
+        self.root.joinpath("config.yaml").write_text(
+            f"vectors:\n  backends:\n    jina:\n      url: {self.service.url}/embeddings\n      dimensions: 3\n", encoding="utf-8")
+        return self.say(*words)
 
 
 class Commands(Spec):

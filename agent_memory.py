@@ -462,6 +462,7 @@ ID = r"mem_\d{8}_\d{6}_[0-9a-f]{4,32}"
 _SPEC_FIELDS = Memory._fields[:11]
 _TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "flags"))
 _KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("category", "room", "created_at", "extra"), (str,)),
     "importance": (int,), "access_count": (int,), "execution_verified": (bool,), "seq": (int, type(None)),
     **dict.fromkeys(("last_accessed", "source", "session", "speaker", "project", "updated_at"), (str, type(None))),
 }
@@ -492,14 +493,22 @@ def from_row(row: object) -> Memory:
         raise ValueError(f"a row whose id is no id: {row.get('id')!r:.40}")
     if not isinstance(row.get("content"), str):
         raise ValueError(f"{row['id']} has no text")
-    known: dict[str, Any] = {key: tuple(value) if key in _TUPLES else value
-                             for key, value in row.items() if key in Memory._fields}
-    for key, kinds in _KINDS.items():
-        if key in known and type(known[key]) not in kinds:
-            raise ValueError(f"{row['id']}: {key} is {known[key]!r:.40}")
+    known: dict[str, Any] = {key: _shaped(key, value) for key, value in row.items() if key in Memory._fields}
     foreign = "".join(f"{key}: {json.dumps(row[key], ensure_ascii=False)}\n" for key in row if key not in known)
     known["content"] = Clean(row["content"], known.get("redacted", ()))
     return Memory(**{**known, "extra": known.get("extra", "") + foreign} if foreign else known)
+
+
+def _shaped(key: str, value: Any) -> Any:
+    """The value of a field, of the type a memory wants.  ValueError when it is of another."""
+    if key in _TUPLES:
+        kind = dict if key in ("history", "conflicts") else str
+        if not isinstance(value, (list, tuple)) or not all(isinstance(item, kind) for item in value):
+            raise ValueError(f"{key} is {value!r:.40}")
+        return tuple(value)
+    if type(value) not in _KINDS.get(key, (str,)):
+        raise ValueError(f"{key} is {value!r:.40}")
+    return value
 
 
 def index_text(lines: Iterator[str] | list[str]) -> str:
@@ -582,15 +591,12 @@ def _field(key: str, text: str) -> Any:
     """The value of a known key of a page, of the type the row wants."""
     value = plain_scalar(text.strip())
     if key == "redacted":
-        return tuple(part for part in (value or "").split(",") if part)
+        return tuple(part for part in str(value or "").split(",") if part)
     if key in _TUPLES:
-        return tuple(value or ())
-    kinds = _KINDS.get(key, (str,))
-    if type(value) in kinds:
-        return value
-    if str in kinds and value is not None:
+        return _shaped(key, value or ())
+    if str in _KINDS.get(key, (str,)) and isinstance(value, (int, float)):
         return text.strip()          # a date or number somebody wrote without quotes
-    raise ValueError(f"{key}: {text.strip()!r:.40} will not do")
+    return _shaped(key, value)
 
 
 # ── plain YAML ──
@@ -797,7 +803,7 @@ category_mapping:                   # category of a memory: the room it lives in
   general: events
 
 pruning:                            # when a memory leaves; days count from when it was made
-  unverified_retention_days: 7      # nobody verified it; saying it again in other words starts the days anew
+  unverified_retention_days: 7      # nobody verified it; saying it again starts the days anew
   low_frequency_days: 30            # older than this, and
   low_frequency_threshold: 3        # recalled fewer times than this, and
   low_frequency_importance_below: 8 # less important than this
@@ -1115,6 +1121,8 @@ vectors:
       query_prefix: 为这个句子生成表示以用于检索相关文章：
 rerank:
   enabled: auto                 # true, false, or auto: when its key is there
+  kind: http                    # any service with a /rerank like Cohere's, or package.module:Class
+  allow_http: false             # plain http to another machine than this
   url: https://api.siliconflow.cn/v1/rerank
   model: BAAI/bge-reranker-v2-m3
   key: SILICONFLOW_API_KEY
@@ -1170,14 +1178,14 @@ digest:
     model: deepseek-chat
     key: DEEPSEEK_API_KEY    # the variable that holds the key
     seconds: 60              # for the whole answer
+    allow_http: false        # plain http to another machine than this
     prompt: ''               # '' = the built-in one
 """  # noqa: E501
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
-_OPEN = re.compile(r"rooms|category_mapping|vectors\.backends(\.[^.]+)?|security\.prefixes")
-_UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_verified", "time_decay_days")
+_OPEN = re.compile(r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)")      # names of one's own
 _RANGES: Mapping[str, tuple[float, float]] = {      # what is not listed: whole numbers from 1, others from 0
     "threshold": (0, 1), "alone": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
     "hot_boost": (0.1, 10), "b": (0, 1), "min_coverage": (0, 1), "lock_seconds": (0, 3600),
@@ -1317,19 +1325,22 @@ def merge(base: dict[str, Any], over: Mapping[str, Any], path: str, place: Calla
         if key not in base and not _OPEN.fullmatch(path):
             raise ConfigError(f"{place(dotted)}: unknown key {dotted!r}", _nearest(key, base))
         if path == "rooms":
-            _check_room(dotted, value, place)
-            base[key] = value
+            _check_room(dotted, value, base, place)
+            known = base.get(key)
+            days = value if isinstance(value, dict) else {"retention_days": value}
+            base[key] = {**(known if isinstance(known, dict) else {}), **days}
         elif isinstance(base.get(key), dict) and isinstance(value, dict):
             merge(base[key], value, dotted, place)
         elif dotted == "security.redact_patterns" and isinstance(value, list):
-            base[key] = base[key] + value                # a list of one's own never switches the shipped rules off
+            # A list of one's own never switches the shipped rules off.
+            base[key] = base[key] + [rule for rule in value if rule not in base[key]]
         else:
             if key in base:
                 _check(dotted, base[key], value, place)
             base[key] = value
 
 
-def _check_room(dotted: str, value: Any, place: Callable[[str], str]) -> None:
+def _check_room(dotted: str, value: Any, known: Mapping[str, Any], place: Callable[[str], str]) -> None:
     if not re.fullmatch(r"rooms\.[\w-]{1,40}", dotted):
         raise ConfigError(f"{place(dotted)}: {dotted!r} cannot be the name of a room", "letters, digits, _ and -")
     if not isinstance(value, dict):
@@ -1337,12 +1348,14 @@ def _check_room(dotted: str, value: Any, place: Callable[[str], str]) -> None:
         return
     fields = {"retention_days": 1, "name": "", "description": "", "icon": ""}
     merge(dict(fields), value, dotted, place)
-    if "retention_days" not in value:
+    if dotted.partition(".")[2] not in known and "retention_days" not in value:
         raise ConfigError(f"{place(dotted)}: {dotted} has no retention_days", "a number of days, 1 or more")
 
 
 def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None:
-    """Refuse a value of another type than the default's, or out of its range."""
+    """Refuse a value of another type than the default's, or out of its range; `auto` may also be true or false."""
+    if old == "auto" and isinstance(new, bool):
+        return
     number = isinstance(new, (int, float)) and not isinstance(new, bool)
     fits = {bool: isinstance(new, bool), int: number and isinstance(new, int), float: number,
             str: isinstance(new, str), list: isinstance(new, list), dict: isinstance(new, dict)}
@@ -1350,7 +1363,7 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list",
                   dict: "a map"}[type(old)]
         raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {new!r:.40}")
-    low, high = _RANGES.get(dotted.rpartition(".")[2], (1 if isinstance(old, int) else 0, 10 ** 9))
+    low, high = _RANGES.get(dotted.rpartition(".")[2], (min(old, 1) if isinstance(old, int) else 0, 10 ** 9))
     if number and not low <= new <= high:
         limit = f"{low} or more" if high == 10 ** 9 else f"from {low} to {high}"
         raise ConfigError(f"{place(dotted)}: {dotted} must be {limit}, not {new}")
@@ -1359,7 +1372,7 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
 def _nearest(key: str, base: Mapping[str, Any]) -> str:
     from difflib import get_close_matches
     close = get_close_matches(key, list(base), 1)
-    return f"did you mean {close[0]!r}?" if close else f"keys here: {', '.join(base)}"
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(base)}"
 
 
 # ── Clean ────────────────────────────────────────────────────────────────────
@@ -3069,12 +3082,12 @@ def date_trouble(memory: Memory, now: datetime) -> str:
 def verdict(memory: Memory, now: datetime, rules: Mapping[str, Any], rooms: Mapping[str, Room]) -> str:
     """Why this memory should go, or "" when it stays."""
     days = age(memory.created_at, now)
-    if memory.importance >= rules["critical_importance"] or days is None or days < 0:
+    if memory.importance >= rules["critical_importance"] or days is None or date_trouble(memory, now):
         return ""
-    said = age(memory.updated_at, now) if memory.updated_at else days
-    limit = rules["unverified_retention_days"]
-    if not memory.execution_verified and min(days, days if said is None else said) >= limit:
-        return f"unverified for {int(min(days, days if said is None else said))} days (limit {limit})"
+    said = age(memory.updated_at, now)
+    quiet, limit = days if said is None else min(days, said), rules["unverified_retention_days"]
+    if not memory.execution_verified and quiet >= limit:
+        return f"unverified for {int(quiet)} days (limit {limit})"
     limit, few = rules["low_frequency_days"], rules["low_frequency_threshold"]
     if memory.access_count < few and days > limit and memory.importance < rules["low_frequency_importance_below"]:
         return f"recalled {memory.access_count} times in {int(days)} days (fewer than {few} in {limit})"
@@ -3117,7 +3130,8 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 # finds the journal and does the rest again; every step may be done twice.
 
 _PAGE = re.compile(ID + r"\.md")
-_OUR_NAMES = frozenset((".gitkeep", ".env", ".master_key", ".lock", "config.yaml", "store", "backups", "rooms", "cache"))
+_OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "cache", "graph.json", "vectors.json"))
+_SEALABLE = ("vectors.json", "graph.json", ".tombstones.json", ".journal.json", "index.json")      # the index last: it tells
 _SEALED = b"gAAAA"                   # how every Fernet token begins
 
 
@@ -3173,7 +3187,7 @@ class Vault:
 
     def sealed_files(self) -> list[str]:
         """The files of the root that only the key opens."""
-        names = ["index.json", "vectors.json", "graph.json"]
+        names = [*_SEALABLE]
         backups = os.path.join(self._root, "backups")
         if os.path.isdir(backups):
             names += [f"backups/{name}" for name in sorted(os.listdir(backups))]
@@ -3264,6 +3278,7 @@ def _try_lock(descriptor: int) -> bool:
     except ImportError:              # Windows
         import msvcrt
         try:
+            os.lseek(descriptor, 1 << 20, os.SEEK_SET)      # a lock there bars nobody from reading the counter
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
         except OSError:
             return False
@@ -3306,6 +3321,7 @@ class Store:
         self._vault = Vault(root, settings)
         self._seen: Snapshot | None = None
         self._vectors: tuple[tuple[int, ...] | None, dict[str, Any]] = (None, {"vectors": {}})
+        self._held: Lock | None = None               # while a transaction runs
         self._unreadable: dict[str, str] = {}        # pages that could not be read: never overwritten
 
     def path(self, *names: str) -> str:
@@ -3377,7 +3393,7 @@ class Store:
             memories = [from_row(row) for row in _list(rows)]
         except (ValueError, RecursionError) as fault:
             raise StoreDamaged(f"index.json cannot be read: {fault}",
-                               f"its pages in {self.path('store')} hold the same; `doctor --fix` rebuilds it") from None
+                               f"its pages in {self.path('store')} hold the same; the next command rebuilds it") from None
         lines = index_lines(text or "")
         known = {memory.id: line for memory, line in zip(memories, lines)} if len(lines) == len(memories) else {}
         self._seen = Snapshot({memory.id: memory for memory in memories}, known, signature)
@@ -3431,7 +3447,8 @@ class Store:
 
     def _ours(self) -> bool:
         """Whether nothing in the root says that it belongs to somebody else."""
-        return os.path.exists(self.path("index.json")) or set(os.listdir(self.root)) <= _OUR_NAMES
+        foreign = {name for name in os.listdir(self.root) if name[0] != "."} - _OUR_NAMES
+        return os.path.exists(self.path("index.json")) or not foreign
 
     def sealed(self) -> bool:
         """Whether the index is encrypted."""
@@ -3513,18 +3530,27 @@ class Store:
             raise ValueError(f"its id is {edited.id!r:.40}")
         if not edited.content.strip():
             raise ValueError("it has no text")
-        content = self._redactor.clean(edited.content)
-        source = None if edited.source is None else self._redactor.clean(edited.source)
-        extra = self._redactor.clean(edited.extra) + "\n" if edited.extra else ""
+        labels: dict[str, None] = {}
+        fields = {field: self._masked(value, labels) for field, value in vars(edited).items() if field != "redacted"}
+        edited = replace(edited, **fields, redacted=tuple(labels))
         mapping = self._settings["category_mapping"]
         category = edited.category if edited.category in mapping else old.category if old else "general"
         room = edited.room if edited.room in self._settings.rooms and edited.category == category else ""
         if old and category != old.category and room == old.room or not room:
             room = mapping[category]
-        return replace(edited, id=id, content=content, source=source, extra=extra, category=category, room=room,
+        return replace(edited, id=id, category=category, room=room, extra=edited.extra + "\n" if edited.extra else "",
                        importance=min(10, max(1, edited.importance)), access_count=max(0, edited.access_count),
-                       created_at=edited.created_at or (old.created_at if old else stamp(self._now())),
-                       redacted=tuple(dict.fromkeys((*content.redacted, *(source.redacted if source else ())))))
+                       created_at=edited.created_at or (old.created_at if old else stamp(self._now())))
+
+    def _masked(self, value: Any, labels: dict[str, None]) -> Any:
+        """A field of a page, every text in it masked; the labels of what was masked are added."""
+        if isinstance(value, str):
+            clean = self._redactor.clean(value)
+            labels.update(dict.fromkeys(clean.redacted))
+            return clean
+        if isinstance(value, dict):
+            return {str(self._masked(key, labels)): self._masked(item, labels) for key, item in value.items()}
+        return tuple(self._masked(item, labels) for item in value) if isinstance(value, (list, tuple)) else value
 
     # ── writing ──
 
@@ -3549,24 +3575,20 @@ class Store:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         _replace_file(self.path(name), self._vault.seal(text.encode()))
 
-    def begin(self, kept: bool) -> Draft:
-        """Under the lock: finish what was interrupted, mend the index, fold hand edits; then the draft.
-
-        Where only counts will change (`kept`) the pages were looked at a moment ago, and `_write_page` looks again.
-        """
+    def begin(self, lock: Lock) -> Draft:
+        """Under the lock: mend the index, finish what was interrupted, fold hand edits; then the draft."""
+        self._held = lock
         self._sweep()
         self._unreadable.clear()
-        journal = self.json(".journal.json")
-        if journal is not None:
-            self._apply([from_row(row) for row in journal["puts"]], journal["drops"])
-        elif os.path.exists(self.path(".journal.json")):
-            os.unlink(self.path(".journal.json"))
         try:
             seen = self._load()
         except StoreDamaged as fault:
             seen = self._rebuilt(fault)
+        if os.path.exists(self.path(".journal.json")):
+            self._apply(*_journalled(self.json(".journal.json")))
+            seen = self._load()
         draft = Draft(seen.memories)
-        edited = [] if kept and seen.signature else self._edited(seen)
+        edited = self._edited(seen)
         if edited:
             count = self.fold(draft, edited)
             if count and not seen.signature:
@@ -3586,7 +3608,7 @@ class Store:
         if on == ("index.json" in sealed):
             return
         backups = [f"backups/{name}" for name in self.backup_names()]
-        for name in [*backups, "vectors.json", "graph.json", "index.json"]:      # the index last: it tells the state
+        for name in [*backups, *_SEALABLE]:
             if os.path.exists(self.path(name)) and (name in sealed) != on:
                 self.write(name, self._text(name))
 
@@ -3626,23 +3648,25 @@ class Store:
 
     def _apply(self, puts: list[Memory], drops: list[str]) -> None:
         """Every file as it should be after these changes; may be done twice."""
-        seen = self._load()
+        seen, gone = self._load(), set(drops)
         puts = [self._write_page(memory, seen.memories.get(memory.id)) for memory in puts]
         _sync_folder(self.path("store"))
         reworded = [m for m in puts if m.id not in seen.memories or seen.memories[m.id].content != m.content]
         if reworded or drops:
             self._derive(reworded, drops, seen)
-        lines = {id: seen.lines.get(id) or to_line(memory) for id, memory in seen.memories.items() if id not in drops}
+        lines = {id: seen.lines.get(id) or to_line(memory) for id, memory in seen.memories.items() if id not in gone}
         lines |= {memory.id: to_line(memory) for memory in puts}
+        if self._held:
+            self._held.count()                   # before the index is written: what we note of it below then holds
         self.write("index.json", index_text(list(lines.values())))
         for id in drops:
             if os.path.lexists(self.page_path(id)):
                 os.unlink(self.page_path(id))
         if drops:
             _sync_folder(self.path("store"))
+        self._remember_written(seen, puts, drops, lines)
         if os.path.exists(self.path(".journal.json")):
             os.unlink(self.path(".journal.json"))
-        self._remember_written(seen, puts, drops, lines)
 
     def _write_page(self, memory: Memory, old: Memory | None) -> Memory:
         """Write a page, unless a hand edit stands there that nobody has seen yet: it is taken in, or left alone."""
@@ -3666,11 +3690,6 @@ class Store:
         memories = {id: memory for id, memory in seen.memories.items() if id not in drops}
         memories |= {memory.id: memory for memory in puts}
         self._seen = Snapshot(memories, lines, self._signature())
-
-    def settle(self) -> None:
-        """Our own commit was counted: what we know of it is still what the disk holds."""
-        if self._seen:
-            self._seen = replace(self._seen, signature=self._signature())
 
     def _derive(self, reworded: list[Memory], drops: list[str], seen: Snapshot) -> None:
         """Graph and vectors follow: changed texts are linked anew, their old vectors go."""
@@ -3767,7 +3786,7 @@ class Transaction:
     def __enter__(self) -> Draft:
         self._lock.__enter__()
         try:
-            self.draft = self._store.begin(self._kept)
+            self.draft = self._store.begin(self._lock)
         except BaseException:
             self._lock.__exit__()
             raise
@@ -3778,13 +3797,19 @@ class Transaction:
         try:
             if kind is None and (self.draft.puts or self.draft.drops):
                 self._store.commit(self.draft, self._kept)
-                self._lock.count()
-                self._store.settle()
         finally:
             self._lock.__exit__()
 
 
 _DIGITS_ONLY = {ord(c): None for c in "-:T"}
+
+
+def _journalled(found: Any) -> tuple[list[Memory], list[str]]:
+    """What an interrupted commit was about to put and drop; nothing when its journal makes no sense."""
+    try:
+        return [from_row(row) for row in found["puts"]], [str(id) for id in found["drops"]]
+    except (TypeError, KeyError, ValueError):
+        return [], []
 
 
 def _list(rows: object) -> list[Any]:
@@ -4896,7 +4921,7 @@ class AgentMemory:
             raise UsageError(f"importance is {importance!r}", "a whole number from 1 to 10")
         content = self.clean(text)
         if not content.strip():
-            raise UsageError("there is nothing to remember: the text is empty")
+            raise UsageError("there is nothing to remember: the text is empty", "give the text, --file F, or - to read it")
         masked: dict[str, Any] = {key: self.clean(value) if isinstance(value, str) else value
                                   for key, value in {"source": source, **provenance}.items()}
         labels = [content, *(value for value in masked.values() if isinstance(value, Clean))]
@@ -4923,7 +4948,8 @@ class AgentMemory:
         """The memory with its links, and every other end of them put into the draft."""
         for conflict in conflicts:
             other = draft.memories[conflict.memory_id]
-            draft.put(replace(other, conflicts=_with(other.conflicts, memory.id, conflict.entity, conflict.type)))
+            opposite = {"positive": "negative", "negative": "positive"}.get(conflict.type, conflict.type)
+            draft.put(replace(other, conflicts=_with(other.conflicts, memory.id, conflict.entity, opposite)))
             memory = replace(memory, conflicts=_with(memory.conflicts, other.id, conflict.entity, conflict.type))
         for id in rivals:
             other = draft.memories[id]
@@ -4981,7 +5007,7 @@ class AgentMemory:
         if close:
             shown = ", ".join(close[:8]) + (", …" if len(close) > 8 else "")
             raise UnknownMemory(f"{said!r} could be {len(close)} memories", f"say more of it: {shown}")
-        raise UnknownMemory(f"there is no memory {said!r}", "list shows the ids; restore brings back what a prune took")
+        raise UnknownMemory(f"there is no memory {said!r}", "list shows the ids; stats counts the archives of prunes")
 
     def _drop(self, draft: Draft, *ids: str) -> None:
         """Take memories out of a draft, and every link that points at them."""
@@ -5025,6 +5051,8 @@ class AgentMemory:
         """
         clean, limit = self._query(query, room, top_k)
         everything = self._store.read().memories
+        if not everything:
+            self._store.warn(f"there is no memory yet in {self.root}")
         memories = {id: memory for id, memory in everything.items() if room in (None, memory.room)}
         rules = self.settings["retrieval"]
         words = self._by_words(clean, memories, everything)
@@ -5067,7 +5095,11 @@ class AgentMemory:
     def _by_words(self, query: Clean, memories: Mapping[str, Memory], everything: Mapping[str, Memory]) -> dict[str, float]:
         """Ids above the floor, best first, with their BM25 score; what is often recalled weighs a little more."""
         rules = self.settings["retrieval"]
-        matches = self._matches(query, everything)
+        with self._mutex:
+            matches = self._matches(query, everything)
+            return self._ranked(matches, memories, rules)
+
+    def _ranked(self, matches: Matches, memories: Mapping[str, Memory], rules: Mapping[str, Any]) -> dict[str, float]:
         ranked = [(id, score * (rules["hot_boost"] if memories[id].access_count >= rules["hot_threshold"] else 1.0))
                   for id, score in matches.ranked() if id in memories]
         ranked.sort(key=lambda hit: -hit[1])
@@ -5080,17 +5112,16 @@ class AgentMemory:
         kept, which costs 80 ms once for 1,000 memories and then under a millisecond a query.
         """
         rules, texts = self.settings["retrieval"], {id: memory.content for id, memory in everything.items()}
-        with self._mutex:
-            if self._words is None:
-                self._words = Words(rules["k1"], rules["b"])
-                return cold_matches(query, texts, self._lengths(texts), rules["k1"], rules["b"])
-            for id in self._indexed.keys() - texts.keys():
-                self._words.remove(id)
-            for id, text in texts.items():
-                if self._indexed.get(id) != text:
-                    self._words.add(id, text)
-            self._indexed = dict(texts)
-            return self._words.matches(query)
+        if self._words is None:
+            self._words = Words(rules["k1"], rules["b"])
+            return cold_matches(query, texts, self._lengths(texts), rules["k1"], rules["b"])
+        for id in self._indexed.keys() - texts.keys():
+            self._words.remove(id)
+        for id, text in texts.items():
+            if self._indexed.get(id) != text:
+                self._words.add(id, text)
+        self._indexed = texts
+        return self._words.matches(query)
 
     def _lengths(self, texts: Mapping[str, Clean]) -> dict[str, int]:
         """The number of terms of each text, kept between processes beside a checksum of the text."""
@@ -5230,7 +5261,7 @@ class AgentMemory:
             raise UsageError(f"at most {limit} facts", "1 or more")
         clean = self.clean(text)
         facts, mode, degraded, usage = self._facts(clean)
-        facts = [replace(fact, content=self.clean(fact.content)) for fact in facts][:limit]
+        facts = _foremost([replace(fact, content=self.clean(fact.content)) for fact in facts], limit)
         provenance = {"session": session, "project": project}
         applied = [self._learn(fact, verified, source, **provenance) for fact in facts] if apply else []
         return Digested(mode, degraded, tuple(facts), tuple(applied), usage)
@@ -5275,7 +5306,10 @@ class AgentMemory:
             return None, f"{block['key']} is not set, rules were used" if mode == "llm" else None
         if not block["key"] and mode == "auto" and not block["url"]:
             return None, None
-        return LLMDigester(block["url"], block["model"], key or "", post_json, block["seconds"],
+        def post(url: str, payload: dict[str, Any], key: str, seconds: float) -> Any:
+            return post_json(url, payload, key, seconds, block["allow_http"])
+
+        return LLMDigester(block["url"], block["model"], key or "", post, block["seconds"],
                            self.settings["digest"]["max"], block["prompt"], self.settings["digest"]["length"]), None
 
     # ── looking ──
@@ -5358,8 +5392,10 @@ class AgentMemory:
         """Memories, newest first."""
         self._check_room(room)
         here = [memory for memory in self._store.read().memories.values() if room in (None, memory.room)]
-        newest = sorted(here, key=lambda memory: memory.created_at, reverse=True)
-        return tuple(newest[:limit])
+        if limit is not None and limit < 1:
+            raise UsageError(f"the limit is {limit}", "1 or more")
+        here.reverse()                               # of one second, the later first
+        return tuple(sorted(here, key=lambda memory: memory.created_at, reverse=True)[:limit])
 
     def clean(self, text: str) -> Clean:
         """A text with its secrets masked: the only form in which any text gets further than this."""
@@ -5369,9 +5405,7 @@ class AgentMemory:
 
     def redact(self, text: str) -> str:
         """A text with its secrets masked and the blanks round it as they were; nothing is kept."""
-        bare = text.strip()
-        lead, _, trail = text.partition(bare) if bare else (text, "", "")
-        return f"{lead}{self.clean(bare)}{trail}"
+        return _kept_round(text, self.clean)
 
     def exists(self) -> bool:
         """Whether there is a data root at all."""
@@ -5421,10 +5455,16 @@ def merged(old: Memory, new: Memory) -> Memory:
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
 
 
+def _foremost(facts: list[Fact], limit: int | None) -> list[Fact]:
+    """At most so many facts, the most important ones, in the order they were said."""
+    best = sorted(facts, key=lambda fact: -fact.importance)[:limit]
+    return [fact for fact in facts if fact in best][:limit]
+
+
 def _with(links: tuple[Mapping[str, str], ...], id: str, entity: str, type: str) -> tuple[Mapping[str, str], ...]:
     """Links to contradicting memories, with one more."""
     link = {"memory_id": id, "entity": entity, "type": type}
-    return links if link in links else (*links, link)
+    return (*(old for old in links if (old["memory_id"], old["entity"]) != (id, entity)), link)
 
 
 def _without_links(memory: Memory, *ids: str) -> Memory:
@@ -5465,9 +5505,16 @@ def get_encryption(root: str | os.PathLike[str] | None = None) -> Vault | None:
     return vault if vault.on() else None
 
 
+def _kept_round(text: str, clean: Callable[[str], Clean]) -> str:
+    """The text masked, with the blanks round it as they were."""
+    bare = text.strip()
+    lead, _, trail = text.partition(bare) if bare else (text, "", "")
+    return f"{lead}{clean(bare)}{trail}"
+
+
 def redact(text: str) -> str:
     """A text with its secrets masked, by the shipped rules."""
-    return AgentMemory(os.devnull, environment={}).redact(text)
+    return _kept_round(text, Redactor(read_yaml(DEFAULTS)[0]["security"]).clean)
 
 
 def extract_entities(text: str) -> list[tuple[str, str]]:
@@ -5583,8 +5630,10 @@ def _show_kept(kept: Kept, say: Say) -> Iterator[str]:
     for conflict in kept.conflicts:
         yield say("contradicts {id} about {entity}:", id=conflict.memory_id, entity=shown(conflict.entity))
         yield from quoted(conflict.content, 300, say)
-    for id in kept.updates:
-        yield say("like {id}, but with another value; both are kept", id=id)
+    told = {conflict.memory_id for conflict in kept.conflicts}
+    for id in kept.updates if kept.outcome == "added" else ():
+        if id not in told:
+            yield say("like {id}, but with another value; both are kept", id=id)
 
 
 def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
@@ -5603,9 +5652,11 @@ def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
     for kept in pruned.troubled:
         yield f"{kept.id}  {say('kept')}: {kept.reason}"
     if pruned.dry_run:
-        yield say("{n} of {total} memories would leave; nothing was changed", n=len(pruned.expired), total=pruned.total)
+        yield say("{n} of {total} memories would be removed; nothing was changed", n=len(pruned.expired), total=pruned.total)
+        if pruned.expired:
+            yield say("prune --yes removes them")
     else:
-        yield say("{n} of {total} memories left", n=pruned.deleted, total=pruned.total)
+        yield say("{n} of {total} memories removed", n=pruned.deleted, total=pruned.total)
     if pruned.archive:
         yield say("archived in {name}; restore brings them back", name=pruned.archive)
 
@@ -5645,9 +5696,24 @@ def _width(text: str) -> int:
 
 def _show_facts(record: Record, say: Say) -> Iterator[str]:
     """A record of counts as two columns."""
-    yield from _show_table((say(name.replace("_", " ")), json.dumps(value, ensure_ascii=False)
-                            if isinstance(value, (dict, list)) else "–" if value is None else value)
-                           for name, value in record.to_dict().items())
+    yield from _show_table((say(name.replace("_", " ")), _in_words(value, say)) for name, value in record.to_dict().items())
+
+
+def _show_vectors(state: VectorState, say: Say) -> Iterator[str]:
+    yield from _show_facts(replace(state, backends=()), say)
+    for backend in state.backends:
+        yield f"  {backend['name']}: {_in_words({key: backend[key] for key in backend if key != 'name'}, say)}"
+
+
+def _in_words(value: Any, say: Say) -> str:
+    """A value of a record as people write it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_in_words(item, say)}" for key, item in value.items() if item is not None)
+    if isinstance(value, list):
+        return "; ".join(_in_words(item, say) for item in value) or ":"
+    if isinstance(value, bool):
+        return say("yes") if value else say("no")
+    return "–" if value is None else shown(str(value))
 
 
 def _text_of(args: Namespace) -> str:
@@ -5674,13 +5740,26 @@ def _text_of(args: Namespace) -> str:
 
 _TEXT = arg("text", nargs="*", help="the text; - reads standard input")
 _FILE = arg("--file", metavar="F", help="read the text from a file")
+def _count(text: str) -> int:
+    """A number of things, 1 or more, as argparse wants it."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+_count.__name__ = "count (1 or more):"           # argparse says "invalid <name> value"
+_ID = arg("id", help="an id, any unique part of one, or a page's name")
 _ROOM = arg("--room", metavar="R", help="only this room")
-_TOP = arg("--top-k", type=int, metavar="N", help="at most this many")
-_CHARS = arg("--max-chars", type=int, metavar="N", help="characters of recalled text to show in all")
+_TOP = arg("--top-k", type=_count, metavar="N", help="at most this many")
+_CHARS = arg("--max-chars", type=_count, metavar="N", help="characters of recalled text to show in all")
+_CATEGORY = arg("--category", default="general", metavar="C",
+                help="preference, decision, config, project, event, discussion, idea or general (default)")
+_IMPORTANCE = arg("--importance", type=int, default=5, metavar="1-10", help="10 stays for ever (default 5)")
+_VERIFIED = arg("--verified", action="store_true", help="somebody has checked it")
+_SOURCE = arg("--source", metavar="S", help="where it comes from")
 
 
-@command("remember", _TEXT, _FILE, arg("--category", default="general"), arg("--importance", type=int, default=5),
-         arg("--verified", action="store_true"), arg("--source"), show=_show_kept, reads=False)
+@command("remember", _TEXT, _FILE, _CATEGORY, _IMPORTANCE, _VERIFIED, _SOURCE, show=_show_kept, reads=False)
 def _remember(memory: AgentMemory, args: Namespace) -> Kept:
     """Keep a text."""
     return memory.remember(_text_of(args), args.category, args.importance, args.verified, args.source)
@@ -5699,13 +5778,14 @@ def _vsearch(memory: AgentMemory, args: Namespace) -> Recall:
     return memory.vsearch(_text_of(args), args.top_k)
 
 
-@command("verify", arg("id"), show=_show_memory)
+@command("verify", _ID, show=_show_memory)
 def _verify(memory: AgentMemory, args: Namespace) -> Memory:
     """Confirm a memory by hand."""
     return memory.verify(args.id)
 
 
-@command("prune", arg("--dry-run", action="store_true", help="only tell"), _ROOM, arg("--yes", action="store_true"),
+@command("prune", arg("--dry-run", action="store_true", help="only tell"), _ROOM,
+         arg("--yes", action="store_true", help="do it without asking"),
          arg("--force", action="store_true", help="also more than half of the store"), show=_show_pruned)
 def _prune(memory: AgentMemory, args: Namespace) -> Pruned:
     """Let go what nobody verified, uses or needs any more; archived first."""
@@ -5713,7 +5793,7 @@ def _prune(memory: AgentMemory, args: Namespace) -> Pruned:
     if args.dry_run or not found.expired:
         return found
     if len(found.expired) * 2 > found.total and not args.force:
-        raise AgentMemoryError(f"{len(found.expired)} of {found.total} memories would leave, more than half of the store",
+        raise AgentMemoryError(f"{len(found.expired)} of {found.total} memories would be removed, more than half of the store",
                                "look at `prune --dry-run`; `prune --yes --force` does it")
     if not args.yes and not _agreed(args, _show_pruned(found, args.say)):
         return found
@@ -5730,7 +5810,7 @@ def _agreed(args: Namespace, lines: Iterable[str]) -> bool:
     return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
 
-@command("forget", arg("id"), arg("--yes", action="store_true", help="accepted; a single memory goes at once"),
+@command("forget", _ID, arg("--yes", action="store_true", help="accepted; a single memory goes at once"),
          show=_show_forgotten)
 def _forget(memory: AgentMemory, args: Namespace) -> Forgotten:
     """Erase a memory for good, backups and archives included."""
@@ -5738,8 +5818,8 @@ def _forget(memory: AgentMemory, args: Namespace) -> Forgotten:
 
 
 @command("digest", _TEXT, _FILE, arg("--apply", action="store_true", help="keep what was found"),
-         arg("--max", type=int, metavar="N", help="at most this many facts"), arg("--verified", action="store_true"),
-         arg("--source"), show=_show_digested, reads=False)
+         arg("--max", type=_count, metavar="N", help="at most this many facts, the most important"), _VERIFIED, _SOURCE,
+         show=_show_digested, reads=False)
 def _digest(memory: AgentMemory, args: Namespace) -> Digested:
     """Find what is worth remembering in a text or a conversation."""
     return memory.digest(_text_of(args), args.apply, verified=args.verified, source=args.source, limit=args.max)
@@ -5755,8 +5835,9 @@ def _show_graph(found: Any, say: Say) -> Iterator[str]:
     yield say("entities: {n}", n=found.total)
 
 
-@command("graph", arg("entity", nargs="?"), arg("--top", type=int, default=20, metavar="N"),
-         arg("--rebuild", action="store_true"), show=_show_graph)
+@command("graph", arg("entity", nargs="?", help="a name; without one, the names most memories hold"),
+         arg("--top", type=_count, default=20, metavar="N", help="how many (default 20)"),
+         arg("--rebuild", action="store_true", help="make the graph anew first"), show=_show_graph)
 def _graph(memory: AgentMemory, args: Namespace) -> Any:
     """Show the entities memories speak of, or the memories of one."""
     if args.rebuild:
@@ -5777,7 +5858,7 @@ def _rooms(memory: AgentMemory, args: Namespace) -> tuple[RoomCount, ...]:
     return memory.rooms()
 
 
-@command("vectors", show=_show_facts)
+@command("vectors", show=_show_vectors)
 def _vectors(memory: AgentMemory, args: Namespace) -> VectorState:
     """Show the vector backends, the breaker and the reranker."""
     return memory.vectors()
@@ -5789,13 +5870,13 @@ def _show_list(memories: tuple[Memory, ...], say: Say) -> Iterator[str]:
     yield say("memories: {n}", n=len(memories))
 
 
-@command("list", _ROOM, arg("--limit", type=int, metavar="N", help="only the newest N"), show=_show_list)
+@command("list", _ROOM, arg("--limit", type=_count, metavar="N", help="only the newest N"), show=_show_list)
 def _list_memories(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """List memories, newest first."""
     return memory.list(args.room, args.limit)
 
 
-@command("get", arg("id"), show=_show_memory)
+@command("get", _ID, show=_show_memory)
 def _get(memory: AgentMemory, args: Namespace) -> Memory:
     """Show one memory whole."""
     return memory.get(args.id)
@@ -5820,8 +5901,15 @@ def _redact(memory: AgentMemory, args: Namespace) -> dict[str, Any]:
     text = _text_of(args)
     if not args.jsonl:
         return {"lines": [memory.redact(text).removesuffix("\n")]}
-    rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-    return {"lines": [json.dumps(row | {"text": memory.redact(row["text"])}, ensure_ascii=False) for row in rows]}
+    lines = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+                lines.append(json.dumps(row | {"text": memory.redact(row["text"])}, ensure_ascii=False))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                raise UsageError(f"line {number} is no {{\"id\", \"text\"}}", "one JSON object a line") from None
+    return {"lines": lines}
 
 
 def _show_init(found: Mapping[str, Any], say: Say) -> Iterator[str]:
@@ -5860,8 +5948,9 @@ _CHINESE = {
     "category {category}  recalls {n}  made {at}": "类别 {category}，被检索 {n} 次，创建于 {at}",
     "until {at} it said:": "在 {at} 之前：",
     "kept": "保留",
-    "{n} of {total} memories would leave; nothing was changed": "{total} 条记忆中有 {n} 条将被淘汰；未做任何改动",
-    "{n} of {total} memories left": "{total} 条记忆中已淘汰 {n} 条",
+    "{n} of {total} memories would be removed; nothing was changed": "{total} 条记忆中有 {n} 条将被淘汰；未做任何改动",
+    "prune --yes removes them": "执行 prune --yes 即可淘汰",
+    "{n} of {total} memories removed": "{total} 条记忆中已淘汰 {n} 条",
     "archived in {name}; restore brings them back": "已归档到 {name}，可用 restore 恢复",
     "erased {id} from: {files}": "已从这些文件中抹去 {id}：{files}",
     "by the language model": "语言模型",
@@ -5884,7 +5973,7 @@ _CHINESE = {
     "archives": "归档", "store bytes": "字节数", "encrypted": "加密", "oldest": "最早", "newest": "最新",
     "expiring": "今日到期", "last digest": "上次沉淀", "backend": "后端", "model": "模型", "threshold": "阈值",
     "stored": "已存", "missing": "缺少", "degraded": "降级", "backends": "全部后端", "rerank": "精排",
-    "warning": "注意", "error": "错误",
+    "yes": "是", "no": "否", "warning": "注意", "error": "错误",
 }
 
 
@@ -5901,7 +5990,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
     try:
         return _run(words, as_json, now, environment)
     except AgentMemoryError as fault:
-        return _fail(fault, as_json, _verb(words))
+        return _fail(fault, as_json, words)
     except BrokenPipeError:
         _hush(sys.stdout)
         return 0
@@ -5909,7 +5998,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
         return 130
     except OSError as fault:
         what = f"{fault.filename or 'the disk'}: {fault.strerror or fault}"
-        return _fail(AgentMemoryError(what, "nothing was lost; mend that and try again"), as_json, _verb(words))
+        return _fail(AgentMemoryError(what, "nothing was lost; mend that and try again"), as_json, words)
     except Exception as fault:  # the last line: a traceback could show what must not be shown
         if (os.environ if environment is None else environment).get("AGENT_MEMORY_DEBUG"):
             raise
@@ -5918,7 +6007,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
             where = where.tb_next
         what = f"a fault of our own: {type(fault).__name__} in line {where.tb_lineno if where else '?'}"
         hint = "please report it; AGENT_MEMORY_DEBUG=1 shows the whole, which may hold texts of yours"
-        return _fail(AgentMemoryError(what, hint), as_json, _verb(words))
+        return _fail(AgentMemoryError(what, hint), as_json, words)
 
 
 def _run(words: list[str], as_json: bool, now: Callable[[], datetime] | None,
@@ -5948,8 +6037,6 @@ def _say(memory: AgentMemory, args: Namespace) -> Say:
     """How to speak: --lang, $AGENT_MEMORY_LANG or the locale; colour where a terminal and the user like it."""
     wish = (args.lang or memory.settings.choice("LANG") or memory.settings.locale()).casefold()
     limit = getattr(args, "max_chars", None) or memory.settings["output"]["max_chars"]
-    if limit < 1:
-        raise UsageError(f"--max-chars is {limit}", "1 or more")
     return Say(wish.startswith("zh"), sys.stdout.isatty() and not memory.settings.environment.get("NO_COLOR"), limit)
 
 
@@ -5966,9 +6053,12 @@ def _within_limit(data: Any, limit: int) -> Any:
 def _parsed(words: list[str]) -> Namespace:
     """The arguments, with --root, --json and --lang before or after the verb."""
     import argparse
+    wanted = _verb(words)
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
+            if wanted and wanted not in COMMANDS:
+                raise UsageError(f"there is no command {wanted!r}", _nearest(wanted, COMMANDS))
             raise UsageError(message, f"{self.prog} --help")
 
     def common(parser: ArgumentParser, default: Any) -> None:
@@ -5976,11 +6066,10 @@ def _parsed(words: list[str]) -> Namespace:
         parser.add_argument("--json", action="store_true", default=default or False, help="one JSON document")
         parser.add_argument("--lang", default=default, choices=("en", "zh"), help="language of messages")
 
-    parser = Parser(prog="agent-memory", allow_abbrev=False, description="Long-term memory for any agent.")
+    parser = Parser(allow_abbrev=False, description="Long-term memory for any agent.")
     parser.add_argument("--version", action="version", version=f"agent-memory {__version__}")
     common(parser, None)
     verbs = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    wanted = _verb(words)
     for entry in [COMMANDS[wanted]] if wanted in COMMANDS else COMMANDS.values():
         sub = verbs.add_parser(entry.name, help=entry.help, description=entry.help, allow_abbrev=False)
         common(sub, argparse.SUPPRESS)
@@ -5988,7 +6077,7 @@ def _parsed(words: list[str]) -> Namespace:
             sub.add_argument(*names, **how)
     args = parser.parse_args([_shielded(word) for word in words])
     if not args.command:
-        raise UsageError("say what to do", "agent-memory --help lists the commands")
+        raise UsageError("say what to do", "--help lists the commands")
     for name, value in vars(args).items():
         if isinstance(value, list):
             setattr(args, name, [_unshielded(item) for item in value])
@@ -6016,11 +6105,11 @@ def _verb(words: list[str]) -> str:
     return ""
 
 
-def _fail(fault: AgentMemoryError, as_json: bool, verb: str) -> int:
+def _fail(fault: AgentMemoryError, as_json: bool, words: list[str]) -> int:
     """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns the exit code."""
-    message, advice = redact(fault.message), redact(fault.hint)
+    message, advice = (" ".join(redact(text).split()) for text in (fault.message, fault.hint))
     if as_json:
-        _print_json({"ok": False, "command": verb, "version": __version__, "data": None, "warnings": [],
+        _print_json({"ok": False, "command": _verb(words), "version": __version__, "data": None, "warnings": [],
                      "error": {"kind": fault.kind, "message": message, "hint": advice}})
     hint = f"\n  {shown(advice)}" if advice else ""
     print(f"error: {shown(message)}{hint}", file=sys.stderr)

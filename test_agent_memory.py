@@ -274,6 +274,8 @@ class Contradictions(Spec):
         self.assertEqual([(c.memory_id, c.entity.casefold()) for c in second.conflicts], [(first.id, "redis")])
         self.assertEqual([link["memory_id"] for link in self.reopen().get(first.id).conflicts], [second.id])
         self.assertEqual([link["memory_id"] for link in self.memory.get(second.id).conflicts], [first.id])
+        self.assertEqual([link["type"] for link in self.memory.get(second.id).conflicts], ["positive"])
+        self.assertEqual([link["type"] for link in self.memory.get(first.id).conflicts], ["negative"])
 
     def test_verifying_one_settles_it(self) -> None:
         first = self.memory.remember("我们决定采用 Redis 做缓存", category="decision")
@@ -526,6 +528,32 @@ class HandEdits(Spec):
         self.reopen().recall("broken front matter")
         self.assertEqual(self.page(id), broken)
 
+    def test_no_field_of_a_page_brings_a_secret_in(self) -> None:
+        id = self.memory.remember("the login of the printer").id
+        fields = ["project: the password is hunter2", "speaker: token=8f3a91c2b7", "session: DB_PASSWORD=hunter2",
+                  'history: [{"content": "密码是 hunter2", "at": "then"}]', 'flags: ["password is hunter2"]',
+                  'conflicts: [{"memory_id": "x", "entity": "password is hunter2", "type": "value"}]', "note: pwd=hunter2"]
+        self.rewrite(id, lambda text: text.replace("\n---\n\n", "\n" + "\n".join(fields) + "\n---\n\n", 1))
+        self.reopen().stats()
+
+        self.assertNotIn(b"hunter2", self.on_disk())
+        self.assertNotIn(b"8f3a91c2b7", self.on_disk())
+        self.assertEqual(self.memory.get(id).project, "the password is [已脱敏:password]")
+
+    def test_values_of_a_wrong_kind_are_named_and_nothing_stops(self) -> None:
+        other = self.memory.remember("a sound memory beside it").id
+        id = self.memory.remember("text under odd values").id
+        whole = self.page(id)
+        for line in ("flags: 5", "updates: 5", "history: [abc]", "conflicts: [foo]", "importance: high", "room: 5",
+                     "access_count: many", "execution_verified: perhaps", "seq: x"):
+            with self.subTest(line):
+                key = line.partition(":")[0]
+                plain = re.sub(rf"{key}: .*\n", "", whole)
+                self.rewrite(id, lambda _: plain.replace("\n---\n\n", f"\n{line}\n---\n\n", 1))  # noqa: B023
+
+                self.assertEqual(self.reopen().recall("sound memory")[0].id, other)
+                self.assertEqual(self.memory.get(id).content, "text under odd values")
+
     def test_notes_and_conflict_copies_of_the_user_are_not_touched(self) -> None:
         id = self.memory.remember("a thing worth keeping").id
         mine = {"my-own-note.md": "no front matter", f"{id} (1).md": self.page(id)}
@@ -626,6 +654,7 @@ class Commits(Spec):
         row = self.index()[0] | {"id": "mem_20260817_033107_beef", "content": "what was being written"}
         journal = {"puts": [row], "drops": [old]}
         (self.root / ".journal.json").write_text(json.dumps(journal), encoding="utf-8")
+        (self.root / "index.json").write_text("{damaged meanwhile", encoding="utf-8")
 
         self.assertEqual([memory.content for memory in self.reopen().list()], ["what was being written"])
         self.assertEqual([path.stem for path in (self.root / "store").glob("*.md")], [row["id"]])
@@ -719,6 +748,21 @@ class Configuration(Spec):
                 (self.root / "config.yaml").write_text(text, encoding="utf-8")
                 with self.assertRaisesRegex(am.ConfigError, f"(?s){words}"):
                     self.reopen()
+
+    def test_every_setting_may_be_written_as_it_stands(self) -> None:
+        self.write(am.DEFAULTS)
+        self.assertEqual(self.memory.settings.values, am.read_yaml(am.DEFAULTS)[0])
+
+        self.write("rerank:\n  enabled: false\nrooms:\n  prefs:\n    icon: x\n  events: 9\n")
+        rooms = self.memory.settings.rooms
+        self.assertEqual((rooms["prefs"].retention_days, rooms["prefs"].icon), (365, "x"))
+        self.assertEqual((rooms["events"].retention_days, rooms["events"].icon), (9, "📅"))
+
+    def test_rules_of_ones_own_are_added_to_the_shipped_ones(self) -> None:
+        self.write("security:\n  redact_patterns:\n    - label: badge\n      pattern: 'BADGE-\\d{4}'\n")
+
+        self.assertEqual(self.memory.remember("BADGE-1234, 密码是 hunter2").content,
+                         "[已脱敏:badge], 密码是 [已脱敏:password]")
 
     def test_a_mistyped_key_is_answered_with_the_nearest(self) -> None:
         with self.assertRaises(am.ConfigError) as caught:
@@ -815,6 +859,7 @@ class Encryption(Spec):
 
     def test_a_store_stays_encrypted_until_it_is_turned_off_by_name(self) -> None:
         self.memory.remember("we deploy from the release branch")
+        self.memory.forget(self.memory.remember("this will be forgotten").id)
         del self.environment["AGENT_MEMORY_ENCRYPT"]
         self.reopen().remember("the sky is blue")
         self.assertTrue((self.root / "index.json").read_bytes().startswith(b"gAAAA"))
@@ -3241,7 +3286,8 @@ class Recalling(Spec):
     """What is relevant comes back, best first, and counts as used; what is not stays away."""
 
     FACTS = [
-        "My dog is called Rex and he hates the vacuum cleaner", "我们决定采用 PostgreSQL 作为主数据库", "数据库的密钥轮换周期为九十天",
+        "My dog is called Rex and he hates the vacuum cleaner", "我们决定采用 PostgreSQL 作为主数据库",
+        "数据库的密钥轮换周期为九十天",
         "The standup meeting is at nine every morning", "set max_retry_count in fooBarBaz", "веб-сервер упал ночью",
         "会議は金曜日です", "회의는 금요일", "ประชุมวันศุกร์", "猫喜欢睡在键盘上", "结束。开会", "Redis runs in cluster mode",
         "The invoices are sent on the first of each month", "我喜欢深色主题", "deployments go through the release branch",
@@ -3256,7 +3302,8 @@ class Recalling(Spec):
         for question, fact in [
             ("what is the name of my dog?", 0), ("主数据库用什么", 1), ("我们上次讨论的数据库密钥轮换周期是多少天", 2), ("轮换", 2),
             ("when is the standup meeting", 3), ("retry", 4), ("max_retry_count", 4), ("fooBarBaz", 4), ("bar", 4),
-            ("веб-сервер", 5), ("сервер", 5), ("会議", 6), ("회의", 7), ("ประชุม", 8), ("猫", 9), ("ＲＥＤＩＳ", 11), ("redis CLUSTER", 11),
+            ("веб-сервер", 5), ("сервер", 5), ("会議", 6), ("회의", 7), ("ประชุม", 8), ("猫", 9), ("ＲＥＤＩＳ", 11),
+            ("redis CLUSTER", 11),
             ("采用PostgreSQL作为", 1), ("invoices month", 12), ("-redis", 11), ("release NOT AND OR *", 14),
         ]:
             with self.subTest(question):
@@ -3567,7 +3614,8 @@ class Commands(Spec):
             (2, "usage", ["recall", "x", "--room", "../.."]), (2, "usage", ["recall", "x", "--top-k", "0"]),
             (2, "usage", ["recall", "x", "--top-k", "-1"]), (2, "usage", ["recall", "x", "--topk", "1"]),
             (2, "usage", ["prune", "--room", "attic"]), (2, "usage", ["digest", "--file", "/nowhere/at/all"]),
-            (2, "usage", ["nonsense"]), (2, "usage", []), (2, "usage", ["get"]),
+            (2, "usage", ["recal", "x"]), (2, "usage", ["list", "--limit", "-1"]), (2, "usage", ["graph", "--top", "0"]),
+            (2, "usage", ["redact", "--jsonl", "no json"]), (2, "usage", []), (2, "usage", ["get"]),
         ]:
             with self.subTest(" ".join(words)):
                 ran, spoken = self.say(*words, "--json"), self.say(*words)
@@ -3639,9 +3687,9 @@ class Commands(Spec):
             self.memory.remember(text)
         shown = self.say("prune")
         self.assertEqual((shown.code, len(self.index())), (0, 7))
-        self.assertIn("3 of 7 memories would leave", shown.out)
+        self.assertIn("3 of 7 memories would be removed", shown.out)
 
-        self.assertIn("3 of 7 memories left", self.say("prune", "--yes").out)
+        self.assertIn("3 of 7 memories removed", self.say("prune", "--yes").out)
         self.assertEqual(len(self.index()), 4)
 
     def test_more_than_half_of_the_store_needs_force(self) -> None:

@@ -62,32 +62,16 @@ if TYPE_CHECKING:
     from datetime import datetime
     from difflib import SequenceMatcher
     from types import TracebackType
-    from typing import Any, NoReturn, Protocol, TypeVar, dataclass_transform
+    from typing import Any, NoReturn, TypeVar, dataclass_transform
     from urllib.request import OpenerDirector, Request
 
     R = TypeVar("R", bound="Record")
-    S = TypeVar("S", bound="Said")
-    K = TypeVar("K", bound="Identified")
     T = TypeVar("T")
     Span = tuple[int, int]
     Found = tuple[int, int, str]
-
-    class Said(Protocol):
-        """Whatever has a text."""
-
-        @property
-        def content(self) -> str: ...
-
-    class Identified(Said, Protocol):
-        """Whatever has an id and a text."""
-
-        @property
-        def id(self) -> str: ...
 else:
     def dataclass_transform(**_):
         return lambda cls: cls
-
-    Protocol = object
 
 
 # ── Words ────────────────────────────────────────────────────────────────────
@@ -244,18 +228,6 @@ class Fact(Record):
     content: str
     category: str = "general"
     importance: int = 5
-
-
-class Vectorizer(Protocol):
-    """Turns texts into vectors: dense lists, or sparse {dimension: weight}."""
-
-    def embed(self, texts: Sequence[str]) -> list[Any]: ...
-
-
-class Reranker(Protocol):
-    """Scores documents for a query; one float per document, higher is better."""
-
-    def rank(self, query: Clean, documents: Sequence[Clean]) -> list[float]: ...
 
 
 class Memory(Record):
@@ -1230,10 +1202,6 @@ class Settings(Record):
         """Whether the environment says where the root is."""
         return bool(self.environment.get("AGENT_MEMORY_ROOT") or self.environment.get("HERMES_LITE_ROOT"))
 
-    def locale(self) -> str:
-        """The language the environment asks for."""
-        return next(filter(None, map(self.environment.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
-
     def known_secrets(self) -> list[str]:
         """Values that are secrets whatever they look like: the keys in .env and the master keys."""
         named = [self.environment.get(name, "") for name in ("AGENT_MEMORY_MASTER_KEY", "HERMES_MASTER_KEY")]
@@ -1252,6 +1220,13 @@ def find_root(explicit: str | None, environment: Mapping[str, str]) -> str:
         return os.path.abspath(os.path.expandvars(os.path.expanduser(named)))
     beside = os.path.join(_HERE, "data")
     return beside if _CHECKOUT and os.path.isdir(beside) else os.path.expanduser("~/.agent-memory")
+
+
+def spoken_language(asked: str | None, environment: Mapping[str, str] | None = None) -> str:
+    """The language to speak, "en" or "zh": what was asked for, $AGENT_MEMORY_LANG, or the locale."""
+    found = os.environ if environment is None else environment
+    names = map(found.get, ("AGENT_MEMORY_LANG", "HERMES_LANG", "LC_ALL", "LC_MESSAGES", "LANG"))
+    return "zh" if (asked or next(filter(None, names), "")).casefold().startswith("zh") else "en"
 
 
 def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str, str] | None = None,
@@ -2782,12 +2757,6 @@ class _Wanted(dict[str, list[str]]):
         return found
 
 
-def cold_scores(query: str, texts: Mapping[str, str], lengths: Mapping[str, int],
-                k1: float = 1.5, b: float = 0.75) -> dict[str, float]:
-    """What `Words.scores` gives, without indexing the texts."""
-    return cold_matches(query, texts, lengths, k1, b).scores()
-
-
 def _counts(query: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     for term in tokenize_terms(query):
@@ -3298,11 +3267,7 @@ class Slot:
 
     def read(self) -> dict[str, Any]:
         """What was written last; {} when nothing was, or when it cannot be read."""
-        try:
-            found = json.loads(_bytes(self._path) or b"{}")
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return _json_object(self._path)
 
     def write(self, value: Mapping[str, Any]) -> None:
         """Put a new value in its place, whole."""
@@ -3350,12 +3315,12 @@ class Store:
         if os.path.exists(self.path(".journal.json")) or self._missing_index():
             self._mend()
         try:
-            if not self._edited(self._load()):
-                return self._load()
+            if not self._edited(self.load()):
+                return self.load()
         except StoreDamaged:
             pass                                     # mending rebuilds it, or says why that cannot be done
         self._mend()
-        return self._load()
+        return self.load()
 
     def _mend(self) -> None:
         """Finish what was interrupted and fold hand edits in; where we may not write, read on as it is."""
@@ -3382,7 +3347,7 @@ class Store:
         mark = _mark_of(self.path("index.json"))
         return () if mark is None else (*mark, int((_bytes(self.path(".lock")) or b"0")[:20] or b"0"))
 
-    def _load(self) -> Snapshot:
+    def load(self) -> Snapshot:
         """index.json as memories; kept until the file changes.  StoreDamaged when it cannot be read."""
         signature = self._signature()
         if self._seen and self._seen.signature == signature:
@@ -3398,10 +3363,6 @@ class Store:
         known = {memory.id: line for memory, line in zip(memories, lines)} if len(lines) == len(memories) else {}
         self._seen = Snapshot({memory.id: memory for memory in memories}, known, signature)
         return self._seen
-
-    def read_locked(self) -> Snapshot:
-        """The memories as they stand, for who holds the lock already."""
-        return self._load()
 
     def _text(self, name: str) -> str | None:
         """A JSON file as text, opened by the vault; None when there is none."""
@@ -3427,11 +3388,7 @@ class Store:
 
     def cached(self, name: str) -> dict[str, Any]:
         """A file of cache/; {} when there is none that can be read."""
-        try:
-            found = json.loads(_bytes(self.path("cache", name)) or b"{}")
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return _json_object(self.path("cache", name))
 
     def cache(self, name: str, value: Mapping[str, Any]) -> None:
         """Keep what can be worked out again; where that cannot be written it does not matter."""
@@ -3581,12 +3538,12 @@ class Store:
         self._sweep()
         self._unreadable.clear()
         try:
-            seen = self._load()
+            seen = self.load()
         except StoreDamaged as fault:
             seen = self._rebuilt(fault)
         if os.path.exists(self.path(".journal.json")):
             self._apply(*_journalled(self.json(".journal.json")))
-            seen = self._load()
+            seen = self.load()
         draft = Draft(seen.memories)
         edited = self._edited(seen)
         if edited:
@@ -3596,7 +3553,7 @@ class Store:
             self.commit(draft, kept=True)
             if not draft.puts and seen.signature:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
-            draft = Draft(self._load().memories)
+            draft = Draft(self.load().memories)
         self._convert()
         return draft
 
@@ -3635,7 +3592,7 @@ class Store:
         _replace_file(self.path(aside), _bytes(self.path("index.json")) or b"")
         self.write("index.json", index_text([to_line(memory) for memory in draft.memories.values()]))
         self.warn(f"index.json could not be read; rebuilt from {len(draft.memories)} pages, the old file is {aside}")
-        return self._load()
+        return self.load()
 
     def commit(self, draft: Draft, kept: bool) -> None:
         """Write a draft out, whole."""
@@ -3648,7 +3605,7 @@ class Store:
 
     def _apply(self, puts: list[Memory], drops: list[str]) -> None:
         """Every file as it should be after these changes; may be done twice."""
-        seen, gone = self._load(), set(drops)
+        seen, gone = self.load(), set(drops)
         puts = [self._write_page(memory, seen.memories.get(memory.id)) for memory in puts]
         _sync_folder(self.path("store"))
         reworded = [m for m in puts if m.id not in seen.memories or seen.memories[m.id].content != m.content]
@@ -3861,6 +3818,15 @@ def _bytes(path: str) -> bytes | None:
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _json_object(path: str) -> dict[str, Any]:
+    """The object in a JSON file; {} when there is none that can be read."""
+    try:
+        found = json.loads(_bytes(path) or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _mark_of(path: str) -> tuple[int, ...] | None:
@@ -5205,7 +5171,7 @@ class AgentMemory:
         """Add vectors to vectors.json, but none of a memory that was changed or forgotten meanwhile."""
         try:
             with self._store.lock():
-                now = self._store.read_locked().memories
+                now = self._store.load().memories
                 stored = self._store.vectors()
                 held = stored["vectors"] if {key: stored.get(key) for key in mark} == mark else known
                 new = {id: vector for id, (text, vector) in fresh.items() if id in now and now[id].content == text}
@@ -5575,12 +5541,12 @@ class Say:
         return f"\033[1m{text}\033[0m" if self._colour else text
 
 
-_HIDDEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
+_HIDDEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
 
 
 def shown(text: str) -> str:
     """A text with its control, bidi and invisible characters written out, so that a terminal does not obey them."""
-    return _HIDDEN.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", text)
+    return _HIDDEN.sub(lambda hidden: hidden[0].encode("unicode_escape").decode(), text)
 
 
 def quoted(text: str, limit: int, say: Say) -> Iterator[str]:
@@ -6035,9 +6001,9 @@ def _run(words: list[str], as_json: bool, now: Callable[[], datetime] | None,
 
 def _say(memory: AgentMemory, args: Namespace) -> Say:
     """How to speak: --lang, $AGENT_MEMORY_LANG or the locale; colour where a terminal and the user like it."""
-    wish = (args.lang or memory.settings.choice("LANG") or memory.settings.locale()).casefold()
+    chinese = spoken_language(args.lang or memory.settings.choice("LANG"), memory.settings.environment) == "zh"
     limit = getattr(args, "max_chars", None) or memory.settings["output"]["max_chars"]
-    return Say(wish.startswith("zh"), sys.stdout.isatty() and not memory.settings.environment.get("NO_COLOR"), limit)
+    return Say(chinese, sys.stdout.isatty() and not memory.settings.environment.get("NO_COLOR"), limit)
 
 
 def _within_limit(data: Any, limit: int) -> Any:

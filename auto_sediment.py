@@ -107,10 +107,9 @@ def batches(turns: Iterable[Turn], size: int) -> Iterator[list[Turn]]:
         yield batch
 
 
-def visible(text: str) -> str:
-    """The text with control and direction characters shown escaped, on one line."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]",
-                  lambda c: c[0].encode("unicode_escape").decode(), text)
+def one_line(text: str) -> str:
+    """A text on one line, its control characters shown and not obeyed."""
+    return am.shown(text).replace("\n", "\\n")
 
 
 # ── Messages ─────────────────────────────────────────────────────────────────
@@ -140,13 +139,6 @@ MESSAGES = {
 def message(key: str, lang: str, **values: object) -> str:
     """The message `key` in "en" or "zh"."""
     return MESSAGES[key][lang == "zh"].format(**values)
-
-
-def language(asked: str | None) -> str:
-    """The language to speak: what was asked for, else what the environment says."""
-    env = os.environ
-    name = asked or env.get("AGENT_MEMORY_LANG") or env.get("LC_ALL") or env.get("LC_MESSAGES") or env.get("LANG") or ""
-    return "zh" if name.lower().startswith("zh") else "en"
 
 
 # ── Log ──────────────────────────────────────────────────────────────────────
@@ -670,19 +662,17 @@ class Sediment:
         return True
 
     def _batch(self, session: Session, batch: list[Turn], entry: dict[str, Any]) -> None:
+        """Digest a run of turns; they count as read once what they hold is on disk, so nothing of it is left out."""
         options = self._options
         source = f"{session.agent}:{session.session}#{batch[0].seq}-{batch[-1].seq}"
-        for text in am.windows(talk(batch), self._memory.settings["digest"]["window"]):
-            if self._left == 0:
-                break
-            result = self._memory.digest(text, apply=options.apply, verified=options.verified, source=source,
-                                         limit=self._left, session=session.session)
-            entry["facts"] += [fact.to_dict() for fact in result.facts]
-            entry["applied"] += [kept.to_dict() for kept in result.applied]
-            if self._left is not None:
-                self._left = max(0, self._left - len(result.facts))
-            if result.degraded:
-                self._note("weak", why=result.degraded)
+        result = self._memory.digest(talk(batch), apply=options.apply, verified=options.verified, source=source,
+                                     session=session.session)
+        entry["facts"] += [fact.to_dict() for fact in result.facts]
+        entry["applied"] += [kept.to_dict() for kept in result.applied]
+        if self._left is not None:
+            self._left = max(0, self._left - len(result.facts))
+        if result.degraded:
+            self._note("weak", why=result.degraded)
         if options.apply:
             self._cursor.consume(session, batch)
 
@@ -708,7 +698,7 @@ def parser() -> ArgumentParser:
     act.add_argument("--dry-run", action="store_true", help="only show it (default)")
     parse.add_argument("--verified", action="store_true", help="keep the facts as verified")
     parse.add_argument("--include-subagents", action="store_true", help="read what sub-agents were told, too")
-    parse.add_argument("--max", type=int, metavar="N", help="at most N facts in this run; unread turns wait")
+    parse.add_argument("--max", type=int, metavar="N", help="read no further once N facts were found; the rest waits")
     parse.add_argument("--root", metavar="DIR", help="the data root")
     parse.add_argument("--lang", choices=("en", "zh"), help="language of messages")
     parse.add_argument("--json", action="store_true", help="one JSON document on stdout, notes on stderr")
@@ -722,7 +712,7 @@ class Voice:
     """All that is printed: notes and errors on stderr, results on stdout, masked once there is a memory."""
 
     def __init__(self, json_wanted: bool) -> None:
-        self.json, self.quiet, self.lang = json_wanted, False, language(None)
+        self.json, self.quiet, self.lang = json_wanted, False, am.spoken_language(None)
         self.warnings: list[str] = []
         self.clean: Callable[[str], str] = str
         for stream in (sys.stdout, sys.stderr):                # cron's C locale must not stop us
@@ -737,13 +727,13 @@ class Voice:
         elif warn:
             return
         if not self.quiet:
-            print("auto_sediment:", visible(text), file=sys.stderr)
+            print("auto_sediment:", one_line(text), file=sys.stderr)
 
     def error(self, trouble: am.AgentMemoryError) -> None:
         """What happened, and what to do."""
-        print("auto_sediment:", visible(self.clean(trouble.message)), file=sys.stderr)
+        print("auto_sediment:", one_line(self.clean(trouble.message)), file=sys.stderr)
         if trouble.hint:
-            print("  " + visible(self.clean(trouble.hint)), file=sys.stderr)
+            print("  " + one_line(self.clean(trouble.hint)), file=sys.stderr)
 
     def answer(self, data: dict[str, Any], trouble: am.AgentMemoryError | None) -> None:
         """The result for scripts, or for people."""
@@ -756,7 +746,7 @@ class Voice:
             print(json.dumps(document, ensure_ascii=not unicode))
         elif not self.quiet:
             for line in report(data, self.lang):
-                print(visible(self.clean(line)))
+                print(one_line(self.clean(line)))
         sys.stdout.flush()                                     # a closed pipe must show here, where it is caught
 
     def _masked(self, value: Any) -> Any:
@@ -817,7 +807,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = parser().parse_args(arguments)
         options.mode = "file" if options.file else options.mode
-        voice.quiet, voice.lang = options.quiet, language(options.lang)
+        voice.quiet, voice.lang = options.quiet, am.spoken_language(options.lang)
         if options.max is not None and options.max < 1:
             raise am.UsageError(f"--max {options.max}: must be at least 1")
         if guarded:

@@ -1643,7 +1643,7 @@ class ByWords(unittest.TestCase):
                 words.add(id, text)
             query = some_text(chance)
             lengths = {id: am.doc_length(text) for id, text in texts.items()}
-            self.assertEqual(am.cold_scores(query, texts, lengths), words.scores(query), (query, texts))
+            self.assertEqual(am.cold_matches(query, texts, lengths).scores(), words.scores(query), (query, texts))
             self.assertEqual(am.cold_matches(query, texts, lengths).ranked(), words.matches(query).ranked())
 
 
@@ -3248,7 +3248,7 @@ class SedimentCommand(SedimentSpec):
 
         self.assertNotRegex(out, "[\x1b\u202e]")
         self.assertIn("\\u202e", out)
-        self.assertEqual(sediment.visible("a\x1b[31m\n"), "a\\x1b[31m\\n")
+        self.assertEqual(sediment.one_line("a\x1b[31m\n"), "a\\x1b[31m\\n")
 
     def test_the_last_run_is_on_record(self) -> None:
         self.log(said("决定：用 A"))

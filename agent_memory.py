@@ -153,13 +153,12 @@ class Record:
         cls._fields = tuple(cls.__annotations__)
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        state = vars(self)
-        state.update(zip(self._fields, values), **named)
-        for field in self._fields:
-            if field not in state:
-                state[field] = getattr(type(self), field)      # AttributeError names a missing field
-        if len(state) != len(self._fields):
-            raise TypeError(f"{type(self).__name__} has no field {(state.keys() - set(self._fields))}")
+        state, fields = vars(self), self._fields
+        named.update(zip(fields, values))
+        for field in fields:
+            state[field] = named.pop(field) if field in named else getattr(type(self), field)      # or its name as an error
+        if named or len(values) > len(fields):
+            raise TypeError(f"{type(self).__name__} has {len(fields)} fields, and no {', '.join(named) or 'more'}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen; use replace()")
@@ -443,7 +442,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 def to_row(memory: Memory) -> dict[str, Any]:
     """The memory as its row in index.json: the specification's keys, then what else it holds."""
     row = memory.to_dict()
-    return {key: row[key] for key in Memory._fields if key in _SPEC_FIELDS or row[key] not in (None, [], "")}
+    return {key: row[key] for key in Memory._fields if key in _SPEC_FIELDS or row[key] != plain(getattr(Memory, key))}
 
 
 def to_line(memory: Memory) -> str:
@@ -605,7 +604,7 @@ def plain_scalar(text: str) -> Any:
         return _WORDS[text.casefold()]
     if _NUMBER.fullmatch(text):
         return float(text) if "." in text else int(text)
-    if text[0] in "&*!|>%@`" or ": " in text or text.endswith(":"):
+    if text[0] in "&*!|>%@`" or ": " in text or text.endswith(":") or re.match(r"[-?]( |$)", text):
         raise ValueError(f"this needs quotes: {text!r:.40}")
     return text
 
@@ -714,7 +713,7 @@ def _item(lines: list[tuple[int, int, str]], at: int, path: str, position: int,
     text = body[1:].strip()
     inner = f"{path}[{position}]"
     where[inner] = n
-    if text and _KEY.match(text) and text[0] not in "\"'":
+    if text and (_KEY.match(text) and text[0] not in "\"'" or re.match(r"-( |$)", text)):
         shifted = indent + body.index(text)
         lines[at] = (n, shifted, text)
         return _node(lines, at, shifted, inner, where)

@@ -337,11 +337,12 @@ class Pruned(Record):
 
 
 class Forgotten(Record):
-    """A memory that was erased, and every file that held it."""
+    """A memory that was erased, every file that held it, and what is left: copies that are not ours to touch."""
 
     id: str
     content: str
     files: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
 
 class Digested(Record):
@@ -432,6 +433,7 @@ class About(Record):
 ID = r"mem_\d{8}_\d{6}_[0-9a-f]{4,32}"
 _SPEC_FIELDS = Memory._fields[:11]
 _TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "flags"))
+_INNER = {"history": ("content", "at"), "conflicts": ("memory_id", "entity", "type")}
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("category", "room", "created_at", "extra"), (str,)),
     "importance": (int,), "access_count": (int,), "execution_verified": (bool,), "seq": (int, type(None)),
@@ -473,9 +475,11 @@ def from_row(row: object) -> Memory:
 def _shaped(key: str, value: Any) -> Any:
     """The value of a field, of the type a memory wants.  ValueError when it is of another."""
     if key in _TUPLES:
-        kind = dict if key in ("history", "conflicts") else str
-        if not isinstance(value, (list, tuple)) or not all(isinstance(item, kind) for item in value):
-            raise ValueError(f"{key} is {value!r:.40}")
+        wanted = _INNER.get(key)
+        for item in value if isinstance(value, (list, tuple)) else [None]:
+            texts = [item] if wanted is None else [item.get(name) for name in wanted] if isinstance(item, dict) else [None]
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"{key} is {value!r:.40}")
         return tuple(value)
     if type(value) not in _KINDS.get(key, (str,)):
         raise ValueError(f"{key} is {value!r:.40}")
@@ -561,7 +565,7 @@ def _blocks(front: str) -> Iterator[tuple[str, str]]:
 def _field(key: str, text: str) -> Any:
     """The value of a known key of a page, of the type the row wants."""
     value = plain_scalar(text.strip())
-    if key == "redacted":
+    if key == "redacted" and not isinstance(value, list):
         return tuple(part for part in str(value or "").split(",") if part)
     if key in _TUPLES:
         return _shaped(key, value or ())
@@ -1157,6 +1161,7 @@ digest:
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
 _OPEN = re.compile(r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)")      # names of one's own
+_UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_verified", "time_decay_days")
 _RANGES: Mapping[str, tuple[float, float]] = {      # what is not listed: whole numbers from 1, others from 0
     "threshold": (0, 1), "alone": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
     "hot_boost": (0.1, 10), "b": (0, 1), "min_coverage": (0, 1), "lock_seconds": (0, 3600),
@@ -1181,6 +1186,7 @@ class Settings(Record):
     rooms: Mapping[str, Room]
     environment: Mapping[str, str]
     secrets: Mapping[str, str]           # what <root>/.env holds
+    notes: tuple[str, ...] = ()          # settings that were given and do nothing
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -1203,9 +1209,11 @@ class Settings(Record):
 
     def known_secrets(self) -> list[str]:
         """Values that are secrets whatever they look like: the keys in .env and the master keys."""
-        named = [self.environment.get(name, "") for name in ("AGENT_MEMORY_MASTER_KEY", "HERMES_MASTER_KEY")]
-        return [value for value in (*self.secrets.values(), *named, _read(os.path.join(self.root, ".master_key")) or "")
-                if value.strip()]
+        masters = ("AGENT_MEMORY_MASTER_KEY", "HERMES_MASTER_KEY")
+        held = [value for name, value in self.secrets.items()
+                if name in masters or not name.startswith(("AGENT_MEMORY_", "HERMES_"))]      # those are settings
+        held += [self.environment.get(name, "") for name in masters]
+        return [value for value in (*held, _read(os.path.join(self.root, ".master_key")) or "") if value.strip()]
 
     def room_of(self, category: str) -> str:
         """The room where memories of a category live."""
@@ -1234,12 +1242,15 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
     environment = os.environ if environment is None else environment
     root = find_root(os.fspath(root) if root is not None else None, environment)
     values, _ = read_yaml(DEFAULTS)
+    notes: list[str] = []
     shipped = os.path.join(_HERE, "config.yaml")
     for path in (shipped if _CHECKOUT else "", os.path.join(root, "config.yaml")):
         text = _read(path) if path else None
         if text is not None and text != DEFAULTS:
             found, lines = _parse(path, text)
             merge(values, found, "", _Place(path, lines))
+            unused = [key for key in found.get("retrieval") or () if key in _UNUSED] if path != shipped else []
+            notes += [f"{path}: retrieval.{key} is accepted and does nothing" for key in unused]
     if override:
         merge(values, override, "", lambda _: "config")
     for category, room in values["category_mapping"].items():
@@ -1247,7 +1258,7 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
             raise ConfigError(f"category_mapping.{category}: there is no room {room!r}",
                               f"rooms: {', '.join(values['rooms'])}")
     rooms = {name: _room(name, block) for name, block in values["rooms"].items()}
-    return Settings(root, values, rooms, environment, read_env(_read(os.path.join(root, ".env")) or ""))
+    return Settings(root, values, rooms, environment, read_env(_read(os.path.join(root, ".env")) or ""), tuple(notes))
 
 
 class _Place(dict[str, int]):
@@ -1328,8 +1339,13 @@ def _check_room(dotted: str, value: Any, known: Mapping[str, Any], place: Callab
 
 def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None:
     """Refuse a value of another type than the default's, or out of its range; `auto` may also be true or false."""
-    if old == "auto" and isinstance(new, bool):
+    if old == "auto" and dotted.endswith(".enabled"):
+        if new not in ("auto", True, False):
+            raise ConfigError(f"{place(dotted)}: {dotted} must be auto, true or false")
         return
+    if dotted.endswith(".key") and not re.fullmatch(r"[A-Z][A-Z0-9_]{0,63}|", str(new)):      # a key pasted here: not repeated
+        raise ConfigError(f"{place(dotted)}: {dotted} is not the NAME_IN_CAPITALS of a key",
+                          "the key itself belongs into the .env of the data root")
     number = isinstance(new, (int, float)) and not isinstance(new, bool)
     fits = {bool: isinstance(new, bool), int: number and isinstance(new, int), float: number,
             str: isinstance(new, str), list: isinstance(new, list), dict: isinstance(new, dict)}
@@ -3100,6 +3116,7 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 _PAGE = re.compile(ID + r"\.md")
 _OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "cache", "graph.json", "vectors.json"))
 _SEALABLE = ("vectors.json", "graph.json", ".tombstones.json", ".journal.json", "index.json")      # the index last: it tells
+_BACKUP = re.compile(r"auto_index\.json\.\d{8}\.bak|(prune|damaged_index)_[\d_]+\.json")
 _SEALED = b"gAAAA"                   # how every Fernet token begins
 
 
@@ -3144,8 +3161,8 @@ class Vault:
 
     def on(self) -> bool:
         """Whether what is written now is sealed: asked for, or the store already is."""
-        index = os.path.join(self._root, "index.json")
-        sealed = _begins(index) == _SEALED if os.path.exists(index) else bool(self.sealed_files())
+        # An index that is neither sealed nor begins like one is damaged or gone, and says nothing.
+        sealed = not _begins(os.path.join(self._root, "index.json")).startswith(b"[") and bool(self.sealed_files())
         if self._wish == "off" or self._wish == "" and not sealed:
             return False
         if self._wish == "on" and not self.sealed_files() and not _importable("cryptography"):
@@ -3176,6 +3193,16 @@ class Vault:
         except InvalidToken:
             raise KeyTrouble(f"the key does not open {name}",
                              "set AGENT_MEMORY_MASTER_KEY, or put back the .master_key it was written with") from None
+
+    def proved(self, name: str) -> bool:
+        """Whether the key opens another sealed file, so that one it does not open must be damaged."""
+        for other in self.sealed_files():
+            try:
+                if other != name and self.open(_bytes(os.path.join(self._root, other)) or b"", other):
+                    return True
+            except KeyTrouble:
+                continue
+        return False
 
     def _cipher(self) -> Any:
         if self._fernet is None:
@@ -3225,7 +3252,7 @@ class Lock:
     def generation(self) -> int:
         """How many commits this lock has seen; stands in the lock file itself."""
         os.lseek(self._descriptor, 0, os.SEEK_SET)
-        return int(os.read(self._descriptor, 20) or b"0")
+        return _number_in(os.read(self._descriptor, 20))
 
     def count(self) -> None:
         """One more commit."""
@@ -3370,7 +3397,7 @@ class Store:
 
     def _signature(self) -> tuple[int, ...]:
         mark = _mark_of(self.path("index.json"))
-        return () if mark is None else (*mark, int((_bytes(self.path(".lock")) or b"0")[:20] or b"0"))
+        return () if mark is None else (*mark, _number_in((_bytes(self.path(".lock")) or b"")[:20]))
 
     def load(self) -> Snapshot:
         """index.json as memories; kept until the file changes.  StoreDamaged when it cannot be read."""
@@ -3392,13 +3419,18 @@ class Store:
     def _text(self, name: str) -> str | None:
         """A JSON file as text, opened by the vault; None when there is none."""
         data = _bytes(self.path(name))
-        return None if data is None else self._vault.open(data, name).decode("utf-8", "replace")
+        try:
+            return None if data is None else self._vault.open(data, name).decode("utf-8", "replace")
+        except KeyTrouble:
+            if not self._vault.proved(name):
+                raise
+            raise StoreDamaged(f"{name} is damaged: the key opens the other files and not this one") from None
 
     def json(self, name: str) -> Any:
         """A derived JSON file; None when it is missing or cannot be read, for it can be rebuilt."""
         try:
             return json.loads(self._text(name) or "null")
-        except ValueError:
+        except (ValueError, StoreDamaged):
             self.warn(f"{name} could not be read and is rebuilt")
             return None
 
@@ -3410,6 +3442,17 @@ class Store:
             whole = isinstance(found, dict) and isinstance(found.get("vectors"), dict)
             self._vectors = (mark, found if whole else {"vectors": {}})
         return self._vectors[1]
+
+    def graph(self, seen: Snapshot) -> GraphStore:
+        """The graph as it is stored, or made now where it cannot be read."""
+        stored = self.json("graph.json")
+        entities = stored.get("entities") if isinstance(stored, dict) else None
+        whole = isinstance(entities, dict) and all(
+            isinstance(entry, dict) and isinstance(entry.get("memory_ids"), list) for entry in entities.values())
+        graph = self._graph_of(stored if whole else {})
+        if not whole:
+            graph.rebuild(seen.memories.values())
+        return graph
 
     def cached(self, name: str) -> dict[str, Any]:
         """A file of cache/; {} when there is none that can be read."""
@@ -3437,12 +3480,14 @@ class Store:
         return "index.json" in self._vault.sealed_files()
 
     def backup_names(self) -> list[str]:
-        """The files in backups/."""
-        return sorted(os.listdir(self.path("backups"))) if os.path.isdir(self.path("backups")) else []
+        """Our files in backups/."""
+        names = os.listdir(self.path("backups")) if os.path.isdir(self.path("backups")) else []
+        return sorted(name for name in names if _BACKUP.fullmatch(name))
 
     def size(self) -> int:
         """The bytes of all files under the root."""
-        return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(self.root) for name in names)
+        paths = (os.path.join(folder, name) for folder, _, names in os.walk(self.root) for name in names)
+        return sum(mark[2] for mark in map(_mark_of, paths) if mark)          # some are gone by now
 
     def init(self) -> str:
         """Make the root, an empty index and a settings file that changes nothing yet; returns the settings' path."""
@@ -3470,9 +3515,16 @@ class Store:
         """Ids whose page is newer than the index, missing in it, or gone (sizes above watch_pages: not looked at)."""
         if not all and len(seen.memories) > self._settings["store"]["watch_pages"]:
             return []
-        written = seen.signature[0] if seen.signature else -1
-        found = {entry.name[:-3]: entry.stat(follow_symlinks=False).st_mtime_ns for entry in self.pages()}
-        newer = [id for id, changed in found.items() if all or changed > written or id not in seen.memories]
+        written, put = seen.signature[:2] if seen.signature else (-1, -1)
+        found: dict[str, bool] = {}
+        for entry in self.pages():
+            try:
+                stat = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue                             # another process dropped it just now
+            # A copy may carry an old date of writing; when it was put here tells it all the same.
+            found[entry.name[:-3]] = stat.st_mtime_ns > written or stat.st_ctime_ns > put
+        newer = [id for id, changed in found.items() if all or changed or id not in seen.memories]
         return [id for id in newer if id not in self._unreadable] + [id for id in seen.memories if id not in found]
 
     def new_id(self, draft: Draft) -> str:
@@ -3490,7 +3542,12 @@ class Store:
         count = 0
         for id in ids:
             old = draft.memories.get(id)
-            text = _bytes(self.page_path(id))
+            try:
+                text = _bytes(self.page_path(id))
+            except OSError as fault:
+                self._unreadable[id] = str(fault.strerror)
+                self.warn(f"store/{id}.md cannot be read: {fault.strerror}")
+                continue
             if text is None and old:
                 draft.puts[id] = old             # a page that is gone is written again
                 continue
@@ -3576,7 +3633,7 @@ class Store:
             if count and not seen.signature:
                 self.warn(f"index.json was missing and was rebuilt from {count} pages")
             self.commit(draft, kept=True)
-            if not draft.puts and seen.signature:
+            if not draft.puts and seen.signature and not self._unreadable:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
             draft = Draft(self.load().memories)
         self._convert()
@@ -3603,9 +3660,12 @@ class Store:
 
     def _rebuilt(self, fault: StoreDamaged) -> Snapshot:
         """A damaged index, put together again from its pages and its own whole lines; refused if pages fail."""
-        text = self._text("index.json") or ""
+        try:
+            text = self._text("index.json") or ""
+        except StoreDamaged:
+            text = ""
         draft = Draft(_salvaged(text))
-        self.fold(draft, [entry.name[:-3] for entry in self.pages()])
+        self.fold(draft, sorted(entry.name[:-3] for entry in self.pages()))
         lost = len(set(re.findall(rf'"id":\s*"({ID})"', text)) - draft.memories.keys())
         if self._unreadable or lost or not draft.memories:
             what = [*(f"store/{id}.md: {why}" for id, why in self._unreadable.items()),
@@ -3613,7 +3673,7 @@ class Store:
             raise StoreDamaged(f"{fault.message}; {next(filter(None, what))}",
                                f"mend that, or copy the newest of {self.path('backups')} over index.json, "
                                "or delete index.json to begin anew from the pages that are left")
-        aside = f"backups/damaged_index_{stamp(self._now()).translate(_DIGITS_ONLY)[:15]}.json"
+        aside = f"backups/damaged_index_{stamp(self._now()).translate(_DIGITS_ONLY)[:14]}.json"
         _replace_file(self.path(aside), _bytes(self.path("index.json")) or b"")
         self.write("index.json", index_text([to_line(memory) for memory in draft.memories.values()]))
         self.warn(f"index.json could not be read; rebuilt from {len(draft.memories)} pages, the old file is {aside}")
@@ -3625,6 +3685,7 @@ class Store:
             return
         if not kept:
             self.backup()
+        if not kept or len(draft.memories) > self._settings["store"]["watch_pages"]:      # there nobody sees a newer page
             self.write(".journal.json", {"puts": [to_row(m) for m in draft.puts.values()], "drops": draft.drops})
         self._apply(list(draft.puts.values()), draft.drops)
 
@@ -3652,17 +3713,18 @@ class Store:
 
     def _write_page(self, memory: Memory, old: Memory | None) -> Memory:
         """Write a page, unless a hand edit stands there that nobody has seen yet: it is taken in, or left alone."""
-        text, found = page(memory).encode(), _bytes(self.page_path(memory.id))
-        if found is not None and found != text and (old is None or found != page(old).encode()):
-            try:
+        text = page(memory).encode()
+        try:
+            found = _bytes(self.page_path(memory.id))
+            if found is not None and found != text and (old is None or found != page(old).encode()):
                 theirs = self._honoured(from_page(found.decode("utf-8")), memory.id, old)
-            except (ValueError, AgentMemoryError) as fault:
-                self.warn(f"store/{memory.id}.md cannot be read and was left as it is: {fault}")
-                return memory
-            if old is not None:
-                ours = {field: value for field, value in vars(memory).items() if value != getattr(old, field)}
-                memory = replace(theirs, **ours)
-                text = page(memory).encode()
+                if old is not None:
+                    ours = {field: value for field, value in vars(memory).items() if value != getattr(old, field)}
+                    memory = replace(theirs, **ours)
+                    text = page(memory).encode()
+        except (OSError, ValueError, AgentMemoryError) as fault:
+            self.warn(f"store/{memory.id}.md cannot be read and was left as it is: {fault}")
+            return memory
         if found != text:
             _replace_file(self.page_path(memory.id), text, together=True)
         return memory
@@ -3675,10 +3737,7 @@ class Store:
 
     def _derive(self, reworded: list[Memory], drops: list[str], seen: Snapshot) -> None:
         """Graph and vectors follow: changed texts are linked anew, their old vectors go."""
-        stored = self.json("graph.json")
-        graph = self._graph_of(stored if isinstance(stored, dict) else {})
-        if not isinstance(stored, dict):
-            graph.rebuild(seen.memories.values())
+        graph = self.graph(seen)
         for id in [memory.id for memory in reworded] + drops:
             graph.unlink(id)
         for memory in reworded:
@@ -3710,6 +3769,24 @@ class Store:
                 break
         self.write(name, {"archived_at": stamp(self._now()), "memories": [to_row(memory) for memory in memories]})
         return name
+
+    def kept_elsewhere(self) -> dict[str, Memory]:
+        """Every memory that an archive or a daily backup holds, as the newest of them has it."""
+        found: dict[str, Memory] = {}
+        for name in self.backup_names():
+            try:
+                held = json.loads(self._text(f"backups/{name}") or "[]")
+                found |= {row["id"]: from_row(row) for row in (held if isinstance(held, list) else held["memories"])}
+            except (ValueError, TypeError, KeyError, StoreDamaged):
+                found |= _salvaged(self._text(f"backups/{name}") or "")
+        return found
+
+    def copies(self, id: str) -> list[str]:
+        """Files of the user's own in store/ that name a memory: copies a sync tool made."""
+        folder = self.path("store")
+        names = [name for name in sorted(os.listdir(folder))
+                 if not _PAGE.fullmatch(name) and os.path.isfile(self.path("store", name))]
+        return [f"store/{name}" for name in names if id.encode() in (_bytes(self.path("store", name)) or b"")]
 
     def archives(self) -> Iterator[tuple[str, list[Memory]]]:
         """The prune archives, newest first: name and what each holds; an unreadable one is named in a warning."""
@@ -3754,8 +3831,14 @@ class Store:
             self.write(".tombstones.json", {"key": key, "hashes": sorted(graves - {_grave(key, text)})})
 
     def _graves(self) -> tuple[str, set[str]]:
-        held = self.json(".tombstones.json") or {}
-        return held.get("key") or self._chance(16).hex(), set(held.get("hashes", ()))
+        held = self.json(".tombstones.json")
+        if held is None:
+            return self._chance(16).hex(), set()
+        try:
+            return bytes.fromhex(held["key"]).hex(), {str(hash) for hash in held["hashes"]}
+        except (TypeError, KeyError, ValueError):
+            self.warn("what was forgotten on purpose is no longer known: .tombstones.json cannot be read")
+            return self._chance(16).hex(), set()
 
 
 class Transaction:
@@ -3813,14 +3896,23 @@ def _salvaged(text: str) -> dict[str, Memory]:
 
 
 def _without(text: str, id: str) -> str:
-    """A backup or archive without one memory; a file that does not parse loses the lines that name it."""
+    """A backup or archive without one memory and every link to it; of a file that does not parse, its other whole rows."""
     try:
         held = json.loads(text)
-    except ValueError:
-        return "\n".join(line for line in text.split("\n") if id not in line)
+        rows = held if isinstance(held, list) else held["memories"]
+        memories = [from_row(row) for row in rows]
+    except (ValueError, TypeError, KeyError):
+        held, memories = [], list(_salvaged(text).values())
+    kept = [unlinked(memory, id) for memory in memories if memory.id != id]
     if isinstance(held, list):
-        return index_text([json.dumps(row, ensure_ascii=False) for row in held if row.get("id") != id])
-    return json.dumps(held | {"memories": [row for row in held["memories"] if row.get("id") != id]}, ensure_ascii=False)
+        return index_text([to_line(memory) for memory in kept])
+    return json.dumps(held | {"memories": [to_row(memory) for memory in kept]}, ensure_ascii=False)
+
+
+def unlinked(memory: Memory, *ids: str) -> Memory:
+    """A memory that no longer points at others."""
+    return replace(memory, conflicts=tuple(link for link in memory.conflicts if link["memory_id"] not in ids),
+                   updates=tuple(other for other in memory.updates if other not in ids))
 
 
 def _grave(key: str, text: str) -> str:
@@ -3845,6 +3937,11 @@ def _bytes(path: str) -> bytes | None:
         return None
 
 
+def _number_in(data: bytes) -> int:
+    """The number written in a lock file; 0 when it holds none."""
+    return int(data) if data.isdigit() else 0
+
+
 def _json_object(path: str) -> dict[str, Any]:
     """The object in a JSON file; {} when there is none that can be read."""
     try:
@@ -3855,12 +3952,12 @@ def _json_object(path: str) -> dict[str, Any]:
 
 
 def _mark_of(path: str) -> tuple[int, ...] | None:
-    """What changes when a file does: time, size, inode; None when there is no file."""
+    """What changes when a file does: when it was written, when put there, size, inode; None when there is no file."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
 def _begins(path: str) -> bytes:
@@ -4032,8 +4129,9 @@ def _refusal(host: str, status: int, response: Any, key: str) -> BackendDown:
         said = {}
     while isinstance(said, dict):
         said = said.get("error") or said.get("message") or said.get("detail")
-    detail = f": {_short(said, key)}" if isinstance(said, str) else ""
-    return BackendDown(f"{host}: HTTP {status}{detail}", _HINTS.get(status, "try again later"))
+    # What a server says may repeat what it was sent; the message is kept on disk, the hint is not.
+    detail = f"; it said: {_short(said, key)}" if isinstance(said, str) else ""
+    return BackendDown(f"{host}: HTTP {status}", _HINTS.get(status, "try again later") + detail)
 
 
 def _short(said: str, key: str) -> str:
@@ -4877,6 +4975,7 @@ class AgentMemory:
         self._words: Words | None = None             # kept once a process asks a second time
         self._indexed: dict[str, Clean] = {}
         self._backend: Backend | None = None
+        self._tried = False
         self._mutex = allocate_lock()
 
     def __enter__(self) -> AgentMemory:
@@ -4888,7 +4987,7 @@ class AgentMemory:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Notes gathered so far: what was mended, what is missing, what could not be read."""
-        return tuple(self._store.warnings)
+        return (*self.settings.notes, *self._store.warnings)
 
     # ── writing ──
 
@@ -4939,7 +5038,7 @@ class AgentMemory:
         """The memory with its links, and every other end of them put into the draft."""
         for conflict in conflicts:
             other = draft.memories[conflict.memory_id]
-            opposite = {"positive": "negative", "negative": "positive"}.get(conflict.type, conflict.type)
+            opposite = _opposite(conflict.type)
             draft.put(replace(other, conflicts=_with(other.conflicts, memory.id, conflict.entity, opposite)))
             memory = replace(memory, conflicts=_with(memory.conflicts, other.id, conflict.entity, conflict.type))
         for id in rivals:
@@ -4954,7 +5053,7 @@ class AgentMemory:
             for link in memory.conflicts:
                 if other := draft.memories.get(link["memory_id"]):
                     flags = tuple(dict.fromkeys((*other.flags, "superseded")))
-                    draft.put(replace(_without_links(other, memory.id), flags=flags))
+                    draft.put(replace(unlinked(other, memory.id), flags=flags))
             verified = replace(memory, execution_verified=True, conflicts=(),
                                flags=tuple(flag for flag in memory.flags if flag != "superseded"))
             draft.put(verified)
@@ -4963,11 +5062,17 @@ class AgentMemory:
     def forget(self, id: str) -> Forgotten:
         """Erase a memory: page, index, vector, graph, backups and archives; digests cannot bring it back."""
         with self._store.transaction() as draft:
-            memory = self._find(draft.memories, id)
+            try:
+                memory = self._find(draft.memories, id)
+            except UnknownMemory:                    # pruned already, and still in an archive
+                memory = self._find(self._store.kept_elsewhere() | draft.memories, id)
             files = self._store.erase(memory.id)
             self._store.bury([memory.content, *(old["content"] for old in memory.history)])
-            self._drop(draft, memory.id)
-        return Forgotten(memory.id, memory.content, (f"store/{memory.id}.md", "index.json", *files))
+            if memory.id in draft.memories:
+                self._drop(draft, memory.id)
+                files = [f"store/{memory.id}.md", "index.json", *files]
+            left = self._store.copies(memory.id)
+        return Forgotten(memory.id, memory.content, tuple(files), tuple(left))
 
     def prune(self, dry_run: bool = True, room: str | None = None) -> Pruned:
         """Let go what nobody verified, uses or needs any more: archived first, then deleted.
@@ -5006,7 +5111,7 @@ class AgentMemory:
             draft.drop(id)
         for other in list(draft.memories.values()):
             if other.conflicts or other.updates:
-                draft.put(_without_links(other, *ids))
+                draft.put(unlinked(other, *ids))
 
     def _leaving(self, memories: Mapping[str, Memory], room: str | None) -> Pruned:
         """What a prune would take now, and what it keeps only because its date says nothing."""
@@ -5031,7 +5136,21 @@ class AgentMemory:
             back = [memory for memory in found if memory.id not in draft.memories]
             for memory in back:
                 draft.put(memory)
-            return tuple(back)
+            for memory in back:
+                self._relink(draft, memory)
+            return tuple(draft.memories[memory.id] for memory in back)
+
+    def _relink(self, draft: Draft, memory: Memory) -> None:
+        """A restored memory knows only those that are there, and they know it again."""
+        dead = [id for id in (*memory.updates, *(link["memory_id"] for link in memory.conflicts)) if id not in draft.memories]
+        memory = unlinked(memory, *dead)
+        draft.put(memory)
+        for link in memory.conflicts:
+            other = draft.memories[link["memory_id"]]
+            draft.put(replace(other, conflicts=_with(other.conflicts, memory.id, link["entity"], _opposite(link["type"]))))
+        for id in memory.updates:
+            other = draft.memories[id]
+            draft.put(replace(other, updates=tuple(dict.fromkeys((*other.updates, memory.id)))))
 
     # ── recalling ──
 
@@ -5119,8 +5238,11 @@ class AgentMemory:
         from zlib import crc32
         held = self._store.cached("lengths.json")
         sums = {id: crc32(text.encode()) for id, text in texts.items()}
-        lengths = {id: held[id] if held.get(id, (0,))[0] == sums[id] else [sums[id], doc_length(text)]
-                   for id, text in texts.items()}
+        lengths: dict[str, Any] = {}
+        for id, text in texts.items():
+            known = held.get(id)
+            fits = isinstance(known, list) and len(known) == 2 and known[0] == sums[id] and isinstance(known[1], int)
+            lengths[id] = known if fits else [sums[id], doc_length(text)]
         if lengths != held:
             self._store.cache("lengths.json", lengths)
         return {id: length for id, (_, length) in lengths.items()}
@@ -5128,13 +5250,14 @@ class AgentMemory:
     # ── by meaning ──
 
     def _chosen(self) -> Backend:
-        """The vector backend of the settings; one that is named outright is tried afresh."""
+        """The vector backend of the settings."""
         if self._backend is None:
-            choice = self.settings.choice("VECTOR_BACKEND")
-            self._backend = choose(self.settings["vectors"], self.settings.lookup, choice)
-            if self._backend.remote and "auto" not in (choice or self.settings["vectors"]["backend"]):
-                self._breaker().reset(self._backend.name)
+            self._backend = choose(self.settings["vectors"], self.settings.lookup, self.settings.choice("VECTOR_BACKEND"))
         return self._backend
+
+    def _named(self) -> bool:
+        """Whether the backend was named outright, and not left to `auto`."""
+        return (self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"]) != "auto"
 
     def _breaker(self) -> Breaker:
         slot = self._store.slot(".vector_backend_state.json")
@@ -5156,6 +5279,9 @@ class AgentMemory:
         A service that fails is answered for by the local way; its paid vectors stay where they are.
         """
         backend, why = self._chosen(), None
+        if self._named() and not self._tried and backend.remote:
+            self._tried = True
+            self._breaker().reset(backend.name)          # named outright: tried afresh, once a process
         try:
             near = self._near(backend, query, memories, words)
         except BackendDown as fault:
@@ -5170,16 +5296,21 @@ class AgentMemory:
         if words and backend.alone is not None:
             return {}
         guarded = Guarded(backend.name, backend.vectorizer, self._breaker()) if backend.remote else backend.vectorizer
-        vectors = self._vectors(backend, guarded, memories, kept)
         asked = guarded.embed_query(query) if backend.remote else guarded.embed([query])[0]
+        mark = {"backend": backend.name, "model": backend.model,
+                "dim": len(asked) if isinstance(asked, list) else getattr(backend.vectorizer, "dimensions", None)}
+        vectors = self._vectors(mark, guarded, memories, kept and not self._would_lose(backend))
         same = {id: vector for id, vector in vectors.items() if id in memories and type(vector) is type(asked)}
         floor = backend.threshold if words is None or backend.alone is None else max(backend.alone, backend.threshold)
         return dict(nearest(asked, same, floor))
 
-    def _vectors(self, backend: Backend, guarded: Any, memories: Mapping[str, Memory], kept: bool) -> dict[str, Any]:
+    def _would_lose(self, backend: Backend) -> bool:
+        """Whether vectors of a service stand there, and `auto` only lacks its key in this process."""
+        return not backend.remote and not self._named() and self._store.vectors().get("backend") not in (None, backend.name)
+
+    def _vectors(self, mark: Mapping[str, Any], guarded: Any, memories: Mapping[str, Memory], kept: bool) -> dict[str, Any]:
         """The vector of every memory; what is missing is embedded now and, if `kept`, put into vectors.json."""
         stored = self._store.vectors()
-        mark = {"backend": backend.name, "model": backend.model, "dim": _dimension(backend)}
         vectors = dict(stored["vectors"]) if {key: stored.get(key) for key in mark} == mark else {}
         missing = {id: memory.content for id, memory in memories.items() if id not in vectors}
         fresh: dict[str, Any] = {}
@@ -5329,12 +5460,7 @@ class AgentMemory:
 
     def _graph(self) -> GraphStore:
         """The graph as it is stored, or made now where it cannot be read."""
-        memories = self._store.read().memories
-        stored = self._store.json("graph.json")
-        graph = self._graph_of(stored if isinstance(stored, dict) else {})
-        if not isinstance(stored, dict):
-            graph.rebuild(memories.values())
-        return graph
+        return self._store.graph(self._store.read())
 
     def _graph_of(self, data: dict[str, Any]) -> GraphStore:
         return GraphStore(data, self._language.entities)
@@ -5422,7 +5548,7 @@ class AgentMemory:
     def rooms(self) -> tuple[RoomCount, ...]:
         """The rooms, and how many memories live in each."""
         held = [memory.room for memory in self._store.read().memories.values()]
-        return tuple(RoomCount(room.name, room.title, room.retention_days, held.count(room.name))
+        return tuple(RoomCount(room.name, self.clean(room.title), room.retention_days, held.count(room.name))
                      for room in self.settings.rooms.values())
 
 
@@ -5446,6 +5572,11 @@ def merged(old: Memory, new: Memory) -> Memory:
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
 
 
+def _opposite(type: str) -> str:
+    """How a contradiction looks from its other side."""
+    return {"positive": "negative", "negative": "positive"}.get(type, type)
+
+
 def _foremost(facts: list[Fact], limit: int | None) -> list[Fact]:
     """At most so many facts, the most important ones, in the order they were said."""
     best = sorted(facts, key=lambda fact: -fact.importance)[:limit]
@@ -5456,17 +5587,6 @@ def _with(links: tuple[Mapping[str, str], ...], id: str, entity: str, type: str)
     """Links to contradicting memories, with one more."""
     link = {"memory_id": id, "entity": entity, "type": type}
     return (*(old for old in links if (old["memory_id"], old["entity"]) != (id, entity)), link)
-
-
-def _without_links(memory: Memory, *ids: str) -> Memory:
-    """A memory that no longer points at others."""
-    return replace(memory, conflicts=tuple(link for link in memory.conflicts if link["memory_id"] not in ids),
-                   updates=tuple(other for other in memory.updates if other not in ids))
-
-
-def _dimension(backend: Backend) -> int | None:
-    found = getattr(backend.vectorizer, "dimensions", None)
-    return found if isinstance(found, int) else None
 
 
 def _batches(ids: list[str], size: int) -> Iterator[list[str]]:
@@ -5654,6 +5774,8 @@ def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
 
 def _show_forgotten(gone: Forgotten, say: Say) -> Iterator[str]:
     yield say("erased {id} from: {files}", id=gone.id, files=", ".join(gone.files))
+    if gone.left:
+        yield say("copies of it that are not ours are left: {files}", files=", ".join(map(shown, gone.left)))
 
 
 def _show_digested(found: Digested, say: Say) -> Iterator[str]:
@@ -5944,6 +6066,7 @@ _CHINESE = {
     "{n} of {total} memories removed": "{total} 条记忆中已淘汰 {n} 条",
     "archived in {name}; restore brings them back": "已归档到 {name}，可用 restore 恢复",
     "erased {id} from: {files}": "已从这些文件中抹去 {id}：{files}",
+    "copies of it that are not ours are left: {files}": "以下副本不归我们管，仍然存在：{files}",
     "by the language model": "语言模型",
     "by rules": "规则",
     "facts found: {n} ({mode})": "找到 {n} 条要点（{mode}）",
@@ -5974,9 +6097,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
          environment: Mapping[str, str] | None = None) -> int:
     """Run one command; returns its exit code.  0 done, 1 trouble, 2 usage, 3 busy."""
     words = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")      # a console of any encoding
+    ready_streams()
     as_json = "--json" in words
     try:
         return _run(words, as_json, now, environment)
@@ -6004,6 +6125,8 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
 def _run(words: list[str], as_json: bool, now: Callable[[], datetime] | None,
          environment: Mapping[str, str] | None) -> int:
     args = _parsed(words)
+    if args.root == "":
+        raise UsageError("--root is empty", "name a directory, or leave --root out")
     entry = COMMANDS[args.command]
     with AgentMemory(args.root, now=now, environment=environment) as memory:
         if entry.reads and (args.root or memory.settings.root_named) and not memory.exists():
@@ -6099,12 +6222,29 @@ def _verb(words: list[str]) -> str:
 def _fail(fault: AgentMemoryError, as_json: bool, words: list[str]) -> int:
     """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns the exit code."""
     message, advice = (" ".join(redact(text).split()) for text in (fault.message, fault.hint))
-    if as_json:
-        _print_json({"ok": False, "command": _verb(words), "version": __version__, "data": None, "warnings": [],
-                     "error": {"kind": fault.kind, "message": message, "hint": advice}})
+    try:
+        if as_json:
+            _print_json({"ok": False, "command": _verb(words), "version": __version__, "data": None, "warnings": [],
+                         "error": {"kind": fault.kind, "message": message, "hint": advice}})
+        sys.stdout.flush()
+    except OSError:
+        _hush(sys.stdout)                            # nobody reads it, or it is full
     hint = f"\n  {shown(advice)}" if advice else ""
-    print(f"error: {shown(message)}{hint}", file=sys.stderr)
+    try:
+        print(f"error: {shown(message)}{hint}", file=sys.stderr, flush=True)
+    except OSError:
+        _hush(sys.stderr)
     return fault.exit_code
+
+
+def ready_streams() -> None:
+    """Standard streams that are there, and write to a console of any encoding."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:                # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  open as long as we run
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _print_json(document: Mapping[str, Any]) -> None:

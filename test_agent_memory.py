@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unicodedata
 import unittest
 from collections.abc import Callable, Iterator
@@ -384,6 +385,21 @@ class Lifetimes(Spec):
         with self.assertRaises(am.UnknownMemory):
             self.memory.restore("mem_20990101_000000_dead")
 
+    def test_links_of_what_is_restored_hold_at_both_ends(self) -> None:
+        old = self.memory.remember("我们决定采用 Redis 做缓存").id
+        self.days_pass(8)
+        new = self.memory.remember("缓存这块放弃 Redis 了").id
+        self.memory.prune(dry_run=False)
+        self.assertEqual(self.memory.get(new).conflicts, ())
+        self.memory.restore(old)
+
+        self.assertEqual([link["memory_id"] for link in self.memory.get(new).conflicts], [old])
+        self.assertEqual([link["memory_id"] for link in self.memory.get(old).conflicts], [new])
+        self.memory.prune(dry_run=False)
+        self.memory.forget(new)
+        self.memory.restore(old)
+        self.assertEqual(self.memory.get(old).conflicts, ())
+
     def test_a_prune_can_be_of_one_room(self) -> None:
         self.memory.remember("tabs, not spaces", category="preference")
         event = self.memory.remember("the release went out", category="event").id
@@ -442,6 +458,51 @@ class Forgetting(Spec):
         self.assertEqual(kept.outcome, "added")
         self.assertNotEqual(kept.id, id)
         self.assertEqual(self.memory.digest(talk, apply=True).applied[0].outcome, "unchanged")
+
+    def test_what_a_prune_took_can_be_forgotten_too(self) -> None:
+        id = self.memory.remember("an old thing that was archived").id
+        self.days_pass(8)
+        archive = self.memory.prune(dry_run=False).archive
+        gone = self.memory.forget(id)
+
+        self.assertIn(archive, gone.files)
+        self.assertNotIn(b"that was archived", self.on_disk())
+        with self.assertRaises(am.UnknownMemory):
+            self.memory.restore(id)
+
+    def test_a_damaged_index_that_was_set_aside_is_erased_from_too(self) -> None:
+        ids = [self.memory.remember(text).id for text in ("apples are red", "the sky is blue")]
+        pretty = json.dumps(self.index(), indent=2, ensure_ascii=False)
+        (self.root / "index.json").write_text(pretty[:-5], encoding="utf-8")
+        self.reopen().forget(ids[0])
+
+        self.assertNotIn(b"apples are red", self.on_disk())
+
+    def test_files_that_are_not_ours_are_left_and_copies_of_the_memory_are_named(self) -> None:
+        id = self.memory.remember("a thing that was synced").id
+        copy = self.root / "store" / f"{id} (1).md"
+        copy.write_text(self.page(id), encoding="utf-8")
+        (self.root / "backups" / "mine.json").write_text(f'{{"note": "{id}"}}')
+        (self.root / "backups" / "folder").mkdir()
+        gone = self.memory.forget(id)
+
+        self.assertEqual(gone.left, (f"store/{id} (1).md",))
+        self.assertTrue(copy.exists())
+
+    def test_no_thread_brings_it_back(self) -> None:
+        """A reader that was slow holds an old snapshot; the next write must not start from it."""
+        id = self.memory.remember("a thing to forget").id
+        other = self.memory.remember("a thing to keep").id
+        for _ in range(20):
+            readers = [threading.Thread(target=self.memory.recall, args=("thing",)) for _ in range(3)]
+            for reader in readers:
+                reader.start()
+            if id in {memory.id for memory in self.memory.list()}:
+                self.memory.forget(id)
+            self.memory.verify(other)
+            for reader in readers:
+                reader.join()
+        self.assertEqual([row["id"] for row in self.index()], [other])
 
     def test_every_view_agrees_on_what_is_left(self) -> None:
         ids = [self.memory.remember(f"{name} runs on the Kubernetes cluster").id for name in ("Grafana", "Jenkins", "Vault")]
@@ -565,6 +626,25 @@ class HandEdits(Spec):
 
         self.assertEqual({path.name: path.read_text(encoding="utf-8") for path in (self.root / "store").iterdir()}, mine)
 
+    def test_an_edit_with_an_old_date_is_noticed(self) -> None:
+        id = self.memory.remember("the old words of the page").id
+        path = self.root / "store" / f"{id}.md"
+        time.sleep(0.02)                                     # the clock of the file system ticks every few milliseconds
+        path.write_text(self.page(id).replace("the old words", "quite new words"), encoding="utf-8")
+        os.utime(path, (1, 1))
+
+        self.assertEqual(self.reopen().get(id).content, "quite new words of the page")
+
+    def test_a_directory_in_the_place_of_a_page_stops_nothing(self) -> None:
+        id = self.memory.remember("a thing whose page is odd").id
+        (self.root / "store" / f"{id}.md").unlink()
+        (self.root / "store" / f"{id}.md").mkdir()
+        self.reopen().verify(id)
+        self.memory.remember("another thing")
+
+        self.assertEqual(len(self.memory.recall("thing")), 2)
+        self.assertIn(id, " ".join(self.memory.warnings))
+
     def test_a_page_that_was_deleted_is_written_again(self) -> None:
         id = self.memory.remember("a thing worth keeping").id
         before = self.page(id)
@@ -637,6 +717,23 @@ class Commits(Spec):
 
         self.assertEqual(len(self.reopen().recall("Kubernetes")), 1)
         self.assertEqual(self.memory.about("grafana").name, "Grafana")
+
+    def test_garbage_in_a_small_file_is_as_good_as_none(self) -> None:
+        self.memory.remember("Grafana shows the Kubernetes cluster")
+        self.memory.forget(self.memory.remember("this goes away").id)
+        self.memory.recall("Kubernetes")
+        for name in (".lock", ".journal.json", ".tombstones.json", ".vector_backend_state.json", ".sediment_state.json",
+                     "graph.json", "vectors.json", "cache/lengths.json"):
+            for text in ("garbage", "\0" * 20, "[]", "{}", "5", '{"entities": 5}', '{"entities": {"a": 5}}', '{"vectors": 5}',
+                         '{"key": 5, "hashes": 5}', '{"puts": 5}', "null"):
+                with self.subTest(name, text=text):
+                    (self.root / name).write_text(text, encoding="utf-8")
+                    memory = self.reopen()
+
+                    self.assertEqual(len(memory.recall("Kubernetes", touch=False)), 1)
+                    self.assertEqual(memory.about("grafana").name, "Grafana")
+                    self.assertEqual(memory.remember("Grafana shows the Kubernetes cluster").outcome, "unchanged")
+                    self.assertEqual(memory.stats().total, 1)
 
     def test_a_backup_is_made_once_a_day_and_seven_are_kept(self) -> None:
         for day in range(10):
@@ -741,6 +838,8 @@ class Configuration(Spec):
             ("retrieval:\n\tdefault_top_k: 3", "line 2.*tab"),
             ("retrieval:\n  hot_boost: warm", "line 2.*must be a number"),
             ("preference: prefs   decision: decisions", "line 1"),
+            ("rerank:\n  enabled: maybe", "line 2.*auto, true or false"),
+            ("digest:\n  llm:\n    key: 'a pasted key'", "line 3.*NAME_IN_CAPITALS"),
             ("", "empty"),
         ]:
             with self.subTest(text):
@@ -856,6 +955,26 @@ class Encryption(Spec):
             with self.subTest(key[:9]), self.assertRaises(am.KeyTrouble):
                 self.reopen().remember("the sky is blue")
             self.assertEqual(self.files(), before)
+
+    def test_a_damaged_file_is_not_mistaken_for_a_wrong_key(self) -> None:
+        id = self.memory.remember("Grafana shows the release branch").id
+        self.memory.vsearch("release")
+        for name in ("graph.json", "vectors.json", "index.json"):
+            with self.subTest(name):
+                path = self.root / name
+                path.write_bytes(path.read_bytes()[:40])
+
+                self.assertEqual([hit.id for hit in self.reopen().recall("release branch")], [id])
+                self.memory.verify(id)
+                self.assertTrue((self.root / "index.json").read_bytes().startswith(b"gAAAA"))
+
+    def test_an_emptied_index_is_not_rebuilt_in_the_clear(self) -> None:
+        self.memory.remember("we deploy from the release branch")
+        del self.environment["AGENT_MEMORY_ENCRYPT"]
+        (self.root / "index.json").write_bytes(b"")
+        self.assertEqual(len(self.reopen().recall("release")), 1)
+
+        self.assertTrue((self.root / "index.json").read_bytes().startswith(b"gAAAA"))
 
     def test_a_store_stays_encrypted_until_it_is_turned_off_by_name(self) -> None:
         self.memory.remember("we deploy from the release branch")
@@ -1891,7 +2010,8 @@ class Posting(WireSpec):
             with self.subTest(status):
                 self.answers({"error": {"message": f"bad\n\x1b[31m key {KEY} and {'x' * 40}"}}, status)
                 told = self.trouble(self.post)
-                self.assertIn(f"HTTP {status}: bad", told)
+                self.assertIn(f"HTTP {status} |", told)
+                self.assertIn("it said: bad", told)
                 self.assertIn(hint, told.partition(" | ")[2])
                 self.assertNotIn("\x1b", told)
                 self.assertNotIn("x" * 16, told)
@@ -3442,7 +3562,7 @@ class Services(Spec):
         asked = len(self.service.asked)
 
         self.assertEqual((found.backend, len(found)), ("local", 1))
-        self.assertIn("out of order", found.degraded)
+        self.assertIn("HTTP 500", found.degraded)
         self.assertIn("degraded", self.say_with("recall", "the cat").out)
         self.assertEqual(len(self.reopen().recall("the cat")), 1)
         self.assertEqual(len(self.service.asked), asked, "a resting service was asked")
@@ -3483,6 +3603,29 @@ class Services(Spec):
         self.assertIsInstance(next(iter(stored["vectors"].values())), dict)
         self.assertEqual(self.memory.vectors().backend, "local")
 
+    def test_vectors_of_another_size_are_made_anew(self) -> None:
+        url = self.service.url
+        free = {"vectors": {"backends": {"any": {"kind": "http", "url": f"{url}/embeddings", "model": "m", "threshold": 0.3}}}}
+        self.environment["AGENT_MEMORY_VECTOR_BACKEND"] = "any"
+        self.reopen(config=free).remember("the cat sleeps all day")
+        self.memory.recall("pet")
+        self.service.answer = lambda payload: (200, {}, {"data": [
+            {"index": at, "embedding": [0.0, 0.0, 0.0, 1.0]} for at, _ in enumerate(payload["input"])]})
+        found = self.reopen(config=free).vsearch("pet")
+        stored = json.loads((self.root / "vectors.json").read_text(encoding="utf-8"))
+
+        self.assertEqual((len(found), stored["dim"], {len(vector) for vector in stored["vectors"].values()}), (1, 4, {4}))
+
+    def test_a_process_without_the_key_leaves_paid_vectors_alone(self) -> None:
+        self.memory.remember("the cat sleeps all day")
+        self.memory.recall("pet")
+        paid = (self.root / "vectors.json").read_bytes()
+        del self.environment["JINA_API_KEY"]
+        found = super().reopen().vsearch("the cat sleeps")
+
+        self.assertEqual((found.backend, len(found)), ("local", 1))
+        self.assertEqual((self.root / "vectors.json").read_bytes(), paid)
+
     def test_the_reranker_has_the_last_word_and_its_failure_costs_nothing(self) -> None:
         for text in ("the cat sleeps all day", "the dog barks at night", "a pet needs food"):
             self.memory.remember(text)
@@ -3510,7 +3653,7 @@ class Services(Spec):
         state = self.memory.vectors()
 
         self.assertEqual((state.backend, state.stored, state.missing), ("jina", 0, 1))
-        self.assertIn("out of order", state.degraded)
+        self.assertIn("HTTP 500", state.degraded)
         self.assertNotIn("the-key", json.dumps(state.to_dict()))
 
     def test_the_model_learns_from_masked_text_and_its_usage_is_told(self) -> None:
@@ -3743,6 +3886,24 @@ class Commands(Spec):
         listing.stderr.close()
 
         self.assertEqual((listing.wait(30), errors), (0, b""))
+
+    def test_streams_that_are_closed_or_full_end_in_an_exit_code(self) -> None:
+        self.memory.remember("a thing worth keeping")
+        full = "/dev/full" if os.path.exists("/dev/full") else os.devnull
+        for command, codes in [("recall thing >&-", {0, 1}), ("get nope --json >&-", {1}), ("get nope 2>&-", {1}),
+                               ("nonsense 2>&-", {2}), ("remember - <&-", {2}), (f"stats --json >{full}", {0, 1})]:
+            with self.subTest(command):
+                done = subprocess.run(f"{shlex.quote(sys.executable)} {shlex.quote(str(SCRIPT))} --root "
+                                      f"{shlex.quote(str(self.root))} {command}", shell=True, capture_output=True, check=False)
+
+                self.assertIn(done.returncode, codes)
+                self.assertNotIn(b"Traceback", done.stderr)
+                self.assertNotIn(b"Exception", done.stderr)
+
+    def test_a_root_given_as_nothing_is_refused(self) -> None:
+        ran = self.run_main("--root", "", "stats")
+
+        self.assertEqual((ran.code, "empty" in ran.err), (2, True))
 
     def test_consoles_of_other_encodings_are_no_trouble(self) -> None:
         self.memory.remember("数据库在上海 😀 café")

@@ -345,6 +345,32 @@ class Forgotten(Record):
     left: tuple[str, ...] = ()
 
 
+class Undone(Record):
+    """A change that was taken back: which verb, when it was, what was put back and what was taken away again."""
+
+    verb: str
+    at: str
+    restored: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class Finding(Record):
+    """One thing `doctor` or `audit` found; `trouble` is False where it is only worth knowing."""
+
+    kind: str
+    where: str
+    what: str
+    trouble: bool = True
+
+
+class Examined(Record):
+    """All that was found, and whether it was mended."""
+
+    findings: tuple[Finding, ...]
+    fixed: bool
+    left: tuple[Finding, ...] = ()
+
+
 class Digested(Record):
     """What a digest found and did; `mode` is "llm" or "rule", `degraded` why it was not the LLM."""
 
@@ -791,6 +817,7 @@ store:
   lock_seconds: 10.0                # how long to wait for another process before saying "busy"
   backups: 7                        # daily backups of index.json kept
   watch_pages: 2000                 # up to this many pages, hand edits are noticed at every command; above, by `sync`
+  cron_days: 2                      # days without a run of auto_sediment after which doctor says so
 
 output:
   max_chars: 6000                   # characters of recalled text shown in all
@@ -3115,7 +3142,7 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 
 _PAGE = re.compile(ID + r"\.md")
 _OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "cache", "graph.json", "vectors.json"))
-_SEALABLE = ("vectors.json", "graph.json", ".tombstones.json", ".journal.json", "index.json")      # the index last: it tells
+_SEALABLE = ("vectors.json", "graph.json", ".tombstones.json", ".journal.json", ".undo.json", "index.json")      # it tells: last
 _BACKUP = re.compile(r"auto_index\.json\.\d{8}\.bak|(prune|damaged_index)_[\d_]+\.json")
 _SEALED = b"gAAAA"                   # how every Fernet token begins
 
@@ -3388,12 +3415,12 @@ class Store:
         """Keep a note for whoever called; said once."""
         self.warnings[message] = None
 
-    def transaction(self, kept: bool = False) -> Transaction:
-        """All or nothing: `with store.transaction() as draft:`; an exception writes nothing.
+    def transaction(self, verb: str = "") -> Transaction:
+        """All or nothing: `with store.transaction("verify") as draft:`; an exception writes nothing.
 
-        `kept` says that a loss would be no harm (counts), so that no journal is needed.
+        What a named verb did can be undone.  Without a name only counts change, and their loss would be no harm.
         """
-        return Transaction(self, kept)
+        return Transaction(self, verb)
 
     def _signature(self) -> tuple[int, ...]:
         mark = _mark_of(self.path("index.json"))
@@ -3624,7 +3651,9 @@ class Store:
         except StoreDamaged as fault:
             seen = self._rebuilt(fault)
         if os.path.exists(self.path(".journal.json")):
-            self._apply(*_journalled(self.json(".journal.json")))
+            journal = self.json(".journal.json")
+            self._apply(*_journalled(journal))
+            self._close_journal(str(journal.get("verb", "")) if isinstance(journal, dict) else "")
             seen = self.load()
         draft = Draft(seen.memories)
         edited = self._edited(seen)
@@ -3632,7 +3661,7 @@ class Store:
             count = self.fold(draft, edited)
             if count and not seen.signature:
                 self.warn(f"index.json was missing and was rebuilt from {count} pages")
-            self.commit(draft, kept=True)
+            self.commit(draft)
             if not draft.puts and seen.signature and not self._unreadable:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
             draft = Draft(self.load().memories)
@@ -3679,15 +3708,31 @@ class Store:
         self.warn(f"index.json could not be read; rebuilt from {len(draft.memories)} pages, the old file is {aside}")
         return self.load()
 
-    def commit(self, draft: Draft, kept: bool) -> None:
+    def commit(self, draft: Draft, verb: str = "") -> None:
         """Write a draft out, whole."""
         if not draft.puts and not draft.drops:
             return
-        if not kept:
+        if verb:
             self.backup()
-        if not kept or len(draft.memories) > self._settings["store"]["watch_pages"]:      # there nobody sees a newer page
-            self.write(".journal.json", {"puts": [to_row(m) for m in draft.puts.values()], "drops": draft.drops})
+        if verb or len(draft.memories) > self._settings["store"]["watch_pages"]:      # there nobody sees a newer page
+            old = self.load().memories
+            before = [] if verb == "forget" else [old[id] for id in (*draft.puts, *draft.drops) if id in old]
+            self.write(".journal.json", {
+                "verb": verb, "at": stamp(self._now()), "puts": [to_row(memory) for memory in draft.puts.values()],
+                "drops": draft.drops, "before": [to_row(memory) for memory in before]})
         self._apply(list(draft.puts.values()), draft.drops)
+        self._close_journal(verb)
+
+    def _close_journal(self, verb: str) -> None:
+        """What was to be done is done; the journal stays as what `undo` needs to know, but not one of a forget."""
+        if not os.path.exists(self.path(".journal.json")):
+            return
+        if verb == "forget":
+            self.write(".undo.json", {"verb": verb})
+        if verb in ("", "forget"):
+            os.unlink(self.path(".journal.json"))
+        else:
+            os.replace(self.path(".journal.json"), self.path(".undo.json"))
 
     def _apply(self, puts: list[Memory], drops: list[str]) -> None:
         """Every file as it should be after these changes; may be done twice."""
@@ -3708,8 +3753,6 @@ class Store:
         if drops:
             _sync_folder(self.path("store"))
         self._remember_written(seen, puts, drops, lines)
-        if os.path.exists(self.path(".journal.json")):
-            os.unlink(self.path(".journal.json"))
 
     def _write_page(self, memory: Memory, old: Memory | None) -> Memory:
         """Write a page, unless a hand edit stands there that nobody has seen yet: it is taken in, or left alone."""
@@ -3805,12 +3848,144 @@ class Store:
             if id in text:
                 self.write(f"backups/{name}", _without(text, id))
                 touched.append(f"backups/{name}")
-        for name in os.listdir(self.path("cache")):
-            if id.encode() in (_bytes(self.path("cache", name)) or b""):
-                os.unlink(self.path("cache", name))
-                touched.append(f"cache/{name}")
+        for name in [".undo.json", *(f"cache/{name}" for name in os.listdir(self.path("cache")))]:
+            if os.path.exists(self.path(name)) and id in (self._text(name) or ""):
+                os.unlink(self.path(name))
+                touched.append(name)
         return touched
 
+    def forget_last_change(self) -> None:
+        """The last change can no longer be undone.  The lock must be held."""
+        if os.path.exists(self.path(".undo.json")):
+            os.unlink(self.path(".undo.json"))
+
+    def last_change(self) -> dict[str, Any]:
+        """The journal of the last change: its verb, when, what it put and dropped, and what stood there before."""
+        found = self.json(".undo.json")
+        return found if isinstance(found, dict) else {}
+
+
+    # ── looking for drift ──
+
+    def examine(self) -> Iterator[Finding]:
+        """Everything in the root that is not as we would leave it, looked at before anything mends it."""
+        names = {entry.name for entry in os.scandir(self.root)}
+        if ".journal.json" in names:
+            yield Finding("interrupted", ".journal.json", "a change was interrupted; the next command finishes it")
+        yield from self._temporary()
+        yield from self._loose()
+        try:
+            seen = self.load()
+        except StoreDamaged as fault:
+            yield Finding("damaged", "index.json", fault.message)
+            seen = Snapshot(_salvaged(""), {}, ())
+        else:
+            if "index.json" not in names and next(self.pages(), None):
+                yield Finding("missing", "index.json", "there are pages and no index")
+        yield from self._page_drift(seen)
+        yield from self._foreign_notes(seen)
+        yield from self._derived_drift(seen)
+
+    def _temporary(self) -> Iterator[Finding]:
+        for folder in ("", "store", "backups"):
+            for name in os.listdir(self.path(folder)) if os.path.isdir(self.path(folder)) else []:
+                if name.endswith(".tmp~"):
+                    yield Finding("leftover", os.path.join(folder, name), "a write was cut short here")
+
+    def _loose(self) -> Iterator[Finding]:
+        """Files and directories that others may read."""
+        if os.name == "nt":
+            return
+        for folder, _, names in os.walk(self.root):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                mode = os.lstat(path).st_mode & 0o077
+                if mode and not os.path.islink(path):
+                    yield Finding("loose", os.path.relpath(path, self.root), f"others may open it (mode {mode:03o})")
+
+    def _page_drift(self, seen: Snapshot) -> Iterator[Finding]:
+        found = {entry.name[:-3] for entry in self.pages()}
+        for id in seen.memories.keys() - found:
+            yield Finding("page missing", f"store/{id}.md", "the index has this memory")
+        for id in sorted(found):
+            where = f"store/{id}.md"
+            try:
+                text = (_bytes(self.page_path(id)) or b"").decode("utf-8")
+                edited = from_page(text)
+            except (OSError, ValueError) as fault:
+                yield Finding("page unreadable", where, str(fault))
+                continue
+            if edited.id not in ("", id):
+                yield Finding("page renamed", where, f"it says its id is {edited.id}")
+            elif id not in seen.memories:
+                yield Finding("page unknown", where, "the index does not have this memory")
+            elif text != page(seen.memories[id]):
+                yield Finding("page edited", where, "it differs from the index")
+
+    def _foreign_notes(self, seen: Snapshot) -> Iterator[Finding]:
+        """Notes in store/ that are not ours: the user's own, or copies that a sync tool made."""
+        folder = self.path("store")
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            if _PAGE.fullmatch(name) or name.endswith(".tmp~"):
+                continue
+            copied = next((id for id in re.findall(ID, name) if id in seen.memories), "")
+            if copied:
+                yield Finding("conflict copy", f"store/{name}", f"a copy of {copied}; merge it by hand and delete it")
+            else:
+                yield Finding("foreign note", f"store/{name}", "not ours; it is left alone", trouble=False)
+
+    def _derived_drift(self, seen: Snapshot) -> Iterator[Finding]:
+        vectors = self.vectors()["vectors"]
+        if stale := len(vectors.keys() - seen.memories.keys()):
+            yield Finding("vectors stale", "vectors.json", f"{stale} vectors of memories that are gone")
+        stored = self.json("graph.json")
+        graph = self._graph_of({})
+        graph.rebuild(seen.memories.values())
+        if (seen.memories or stored) and stored != graph.data:
+            yield Finding("graph stale", "graph.json", "it differs from what the memories say")
+
+    def mend(self) -> None:
+        """Put right what is safe to put right: modes, leftovers, pages, graph, vectors.  The lock must be held."""
+        for folder, _, names in os.walk(self.root):
+            os.chmod(folder, 0o700)
+            for name in names:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path):
+                    os.chmod(path, 0o600)
+        seen = self.load()
+        graph = self._graph_of({})
+        graph.rebuild(seen.memories.values())
+        self.write("graph.json", graph.data)
+        stored = self.vectors()
+        kept = {id: vector for id, vector in stored["vectors"].items() if id in seen.memories}
+        if len(kept) < len(stored["vectors"]):
+            self.write("vectors.json", stored | {"vectors": kept})
+
+    def unmasked(self, fix: bool) -> Iterator[Finding]:
+        """What today's rules would mask in backups and archives; rewritten when `fix` is set, under the lock."""
+        for name in self.backup_names():
+            where = f"backups/{name}"
+            try:
+                held = json.loads(self._text(where) or "[]")
+                rows = held if isinstance(held, list) else held["memories"]
+                memories = [from_row(row) for row in rows]
+            except (ValueError, TypeError, KeyError, StoreDamaged):
+                yield Finding("unreadable", where, "it cannot be read; delete it when you no longer need it")
+                continue
+            clean = [self.masked_again(memory) for memory in memories]
+            changed = sum(old != new for old, new in zip(memories, clean))
+            if changed:
+                yield Finding("unmasked", where, f"{changed} memories hold what today's rules mask")
+            if changed and fix:
+                lines = index_text([to_line(memory) for memory in clean])
+                self.write(where, lines if isinstance(held, list) else held | {"memories": [to_row(m) for m in clean]})
+
+    def masked_again(self, memory: Memory) -> Memory:
+        """A memory with every text in it masked by today's rules."""
+        labels = dict.fromkeys(memory.redacted)
+        fields = {field: self._masked(value, labels) for field, value in vars(memory).items()
+                  if field not in ("redacted", "id", "extra")}
+        extra = self._masked(memory.extra, labels) + "\n" if memory.extra else ""
+        return replace(memory, **fields, extra=extra, redacted=tuple(labels))
 
     # ── what was forgotten ──
 
@@ -3844,8 +4019,8 @@ class Store:
 class Transaction:
     """One read-modify-write under the lock."""
 
-    def __init__(self, store: Store, kept: bool) -> None:
-        self._store, self._kept = store, kept
+    def __init__(self, store: Store, verb: str) -> None:
+        self._store, self._verb = store, verb
         self._lock = store.lock()
 
     def __enter__(self) -> Draft:
@@ -3861,7 +4036,7 @@ class Transaction:
                  trace: TracebackType | None) -> None:
         try:
             if kind is None and (self.draft.puts or self.draft.drops):
-                self._store.commit(self.draft, self._kept)
+                self._store.commit(self.draft, self._verb)
         finally:
             self._lock.__exit__()
 
@@ -4997,7 +5172,7 @@ class AgentMemory:
         """Keep a text.  It is masked first, merged with what says the same, and unverified unless you say so."""
         made = self._memory(text, category, importance, verified, source,
                             session=session, seq=seq, speaker=speaker, project=project)
-        with self._store.transaction() as draft:
+        with self._store.transaction("remember") as draft:
             self._store.lift(made.content)
             return self._keep(draft, made)
 
@@ -5048,7 +5223,7 @@ class AgentMemory:
 
     def verify(self, id: str) -> Memory:
         """Confirm a memory by hand: it no longer leaves after a week, and what contradicts it is marked superseded."""
-        with self._store.transaction() as draft:
+        with self._store.transaction("verify") as draft:
             memory = self._find(draft.memories, id)
             for link in memory.conflicts:
                 if other := draft.memories.get(link["memory_id"]):
@@ -5061,18 +5236,49 @@ class AgentMemory:
 
     def forget(self, id: str) -> Forgotten:
         """Erase a memory: page, index, vector, graph, backups and archives; digests cannot bring it back."""
-        with self._store.transaction() as draft:
+        with self._store.transaction("forget") as draft:
             try:
                 memory = self._find(draft.memories, id)
             except UnknownMemory:                    # pruned already, and still in an archive
                 memory = self._find(self._store.kept_elsewhere() | draft.memories, id)
-            files = self._store.erase(memory.id)
-            self._store.bury([memory.content, *(old["content"] for old in memory.history)])
-            if memory.id in draft.memories:
-                self._drop(draft, memory.id)
-                files = [f"store/{memory.id}.md", "index.json", *files]
-            left = self._store.copies(memory.id)
-        return Forgotten(memory.id, memory.content, tuple(files), tuple(left))
+            return self._erased(draft, memory)
+
+    def forget_source(self, source: str, dry_run: bool = True) -> tuple[Forgotten, ...]:
+        """Erase all that came from a source: its name, or what stands before the # of a reference."""
+        wanted = self.clean(source)
+        with self._store.transaction("forget") as draft:
+            found = [memory for memory in draft.memories.values()
+                     if wanted in (memory.source, (memory.source or "").partition("#")[0])]
+            if dry_run:
+                return tuple(Forgotten(memory.id, memory.content, ()) for memory in found)
+            return tuple(self._erased(draft, memory) for memory in found)
+
+    def _erased(self, draft: Draft, memory: Memory) -> Forgotten:
+        files = self._store.erase(memory.id)
+        self._store.bury([memory.content, *(old["content"] for old in memory.history)])
+        if memory.id in draft.memories:
+            self._drop(draft, memory.id)
+            files = [f"store/{memory.id}.md", "index.json", *files]
+        return Forgotten(memory.id, memory.content, tuple(files), tuple(self._store.copies(memory.id)))
+
+    def undo(self) -> Undone:
+        """Take back the last add, merge, verify, digest, restore or prune; doing it twice does it again.
+
+        What was erased cannot come back.  UnknownMemory when there is nothing to undo.
+        """
+        with self._store.transaction("undo") as draft:
+            last = self._store.last_change()
+            if not last.get("verb") or last["verb"] == "forget":
+                raise UnknownMemory("what was forgotten is erased and cannot come back" if last else "there is nothing to undo",
+                                    "undo takes back the last change only")
+            before = {row["id"]: from_row(row) for row in last["before"]}
+            added = [row["id"] for row in last["puts"] if row["id"] not in before and row["id"] in draft.memories]
+            for memory in before.values():
+                now = draft.memories.get(memory.id, memory)          # recalls since then still count
+                draft.put(replace(memory, access_count=now.access_count, last_accessed=now.last_accessed))
+            for id in added:
+                draft.drop(id)
+            return Undone(last["verb"], last["at"], tuple(before), tuple(added))
 
     def prune(self, dry_run: bool = True, room: str | None = None) -> Pruned:
         """Let go what nobody verified, uses or needs any more: archived first, then deleted.
@@ -5082,7 +5288,7 @@ class AgentMemory:
         self._check_room(room)
         if dry_run:
             return self._leaving(self._store.read().memories, room)
-        with self._store.transaction() as draft:
+        with self._store.transaction("prune") as draft:
             found = self._leaving(draft.memories, room)
             if not found.expired:
                 return replace(found, dry_run=False)
@@ -5127,7 +5333,7 @@ class AgentMemory:
 
         Memories come back exactly as they were.  UnknownMemory when no archive holds it.
         """
-        with self._store.transaction() as draft:
+        with self._store.transaction("restore") as draft:
             held = dict(self._store.archives())
             found = held.get("backups/" + name.replace("\\", "/").rsplit("/", 1)[-1])
             if found is None:
@@ -5363,7 +5569,7 @@ class AgentMemory:
     def _touch(self, ids: list[str]) -> None:
         """Count a recall; where we may not write, or another process is busy, the answer does not wait for it."""
         try:
-            with self._store.transaction(kept=True) as draft:
+            with self._store.transaction() as draft:
                 for id in ids:
                     if id in draft.memories:
                         draft.put(used(draft.memories[id], self.now(), self.settings["pruning"]))
@@ -5391,7 +5597,7 @@ class AgentMemory:
     def _learn(self, fact: Fact, verified: bool, source: str | None, **provenance: Any) -> Kept:
         """One fact through `remember`, unless it was forgotten on purpose."""
         made = self._memory(fact.content, fact.category, fact.importance, verified, source, **provenance)
-        with self._store.transaction() as draft:
+        with self._store.transaction("digest") as draft:
             if self._store.buried(made.content):
                 return Kept("", "refused", made.room, made.redacted, (), (), made.content)
             return self._keep(draft, made)
@@ -5534,8 +5740,70 @@ class AgentMemory:
 
     def sync(self) -> int:
         """Look at every page and take in those edited by hand; returns how many."""
-        with self._store.transaction() as draft:
+        with self._store.transaction("sync") as draft:
             return self._store.fold(draft, [entry.name[:-3] for entry in self._store.pages()])
+
+    def doctor(self, fix: bool = False) -> Examined:
+        """Every kind of drift in the data root; `fix=True` mends what is safe and looks again."""
+        found = tuple(self._ailments())
+        if not fix or not found:
+            return Examined(found, False)
+        with self._store.transaction("sync") as draft:
+            self._store.fold(draft, [entry.name[:-3] for entry in self._store.pages()])
+        with self._store.lock():
+            self._store.mend()
+        return Examined(found, True, tuple(self._ailments()))
+
+    def _ailments(self) -> Iterator[Finding]:
+        yield from self._store.examine()
+        try:
+            memories = list(self._store.read().memories.values())
+        except StoreDamaged as fault:                # named above; this says what stands in the way of mending it
+            yield Finding("damaged", "index.json", f"{fault.message}: {fault.hint}")
+            return
+        for memory in memories:
+            if trouble := date_trouble(memory, self.now()):
+                yield Finding("odd date", memory.id, f"{trouble}; it is kept whatever its age")
+        last = self.slot("sediment").read().get("last") or {}
+        quiet = age(last.get("time"), self.now()) if last else None
+        if last.get("error"):
+            yield Finding("cron failed", "auto_sediment", f"its last run said: {last['error']}")
+        elif quiet is not None and quiet > self.settings["store"]["cron_days"]:
+            yield Finding("cron silent", "auto_sediment", f"its last run was {int(quiet)} days ago")
+        if not memories:
+            yield Finding("empty", self.root, "there is no memory yet", trouble=False)
+
+    def audit(self, fix: bool = False) -> Examined:
+        """What today's masking rules would mask in what was kept earlier; `fix=True` masks it there."""
+        found: list[Finding] = []
+        with self._store.transaction("audit") as draft:
+            for memory in list(draft.memories.values()):
+                clean = self._store.masked_again(memory)
+                if clean != memory:
+                    labels = ", ".join(label for label in clean.redacted if label not in memory.redacted) or "again"
+                    found.append(Finding("unmasked", memory.id, f"today's rules mask something here: {labels}"))
+                    if fix:
+                        draft.put(clean)
+            found += self._store.unmasked(fix)
+        if fix and found:
+            with self._store.lock():
+                self._store.forget_last_change()     # it holds the old texts
+        return Examined(tuple(found), fix and bool(found))
+
+    def conflicts(self) -> tuple[Memory, ...]:
+        """The memories that contradict another one, both sides of it."""
+        return tuple(memory for memory in self._store.read().memories.values() if memory.conflicts)
+
+    def dismiss(self, id: str) -> Memory:
+        """Let a memory and those that contradict it stand side by side: their links go."""
+        with self._store.transaction("dismiss") as draft:
+            memory = self._find(draft.memories, id)
+            for link in memory.conflicts:
+                if other := draft.memories.get(link["memory_id"]):
+                    draft.put(unlinked(other, memory.id))
+            settled = replace(memory, conflicts=())
+            draft.put(settled)
+            return settled
 
     def slot(self, name: str) -> Slot:
         """A small durable JSON file of the root, for what has to outlive a process."""
@@ -5772,10 +6040,18 @@ def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
         yield say("archived in {name}; restore brings them back", name=pruned.archive)
 
 
-def _show_forgotten(gone: Forgotten, say: Say) -> Iterator[str]:
-    yield say("erased {id} from: {files}", id=gone.id, files=", ".join(gone.files))
-    if gone.left:
-        yield say("copies of it that are not ours are left: {files}", files=", ".join(map(shown, gone.left)))
+def _show_forgotten(gone: Forgotten | tuple[Forgotten, ...], say: Say) -> Iterator[str]:
+    for one in (gone,) if isinstance(gone, Forgotten) else gone:
+        if not one.files:
+            yield one.id
+            yield from quoted(one.content, 120, say)
+            continue
+        yield say("erased {id} from: {files}", id=one.id, files=", ".join(one.files))
+        if one.left:
+            yield say("copies of it that are not ours are left: {files}", files=", ".join(map(shown, one.left)))
+    if not isinstance(gone, Forgotten):
+        erased = sum(bool(one.files) for one in gone)
+        yield say("erased: {n}", n=erased) if erased or not gone else say("{n} would be erased; --yes erases them", n=len(gone))
 
 
 def _show_digested(found: Digested, say: Say) -> Iterator[str]:
@@ -5923,11 +6199,22 @@ def _agreed(args: Namespace, lines: Iterable[str]) -> bool:
     return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
 
-@command("forget", _ID, arg("--yes", action="store_true", help="accepted; a single memory goes at once"),
-         show=_show_forgotten)
-def _forget(memory: AgentMemory, args: Namespace) -> Forgotten:
-    """Erase a memory for good, backups and archives included."""
-    return memory.forget(args.id)
+@command("forget", arg("id", nargs="?", help="an id, any unique part of one, or a page's name"),
+         arg("--source", metavar="S", help="all that came from S"), arg("--yes", action="store_true", help="do it without asking"),
+         arg("--force", action="store_true", help="also more than half of the store"), show=_show_forgotten)
+def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | Forgotten:
+    """Erase a memory for good, or all from a source; backups and archives included."""
+    if (args.id is None) == (args.source is None):
+        raise UsageError("name a memory, or --source S")
+    if args.id is not None:
+        return memory.forget(args.id)
+    found, total = memory.forget_source(args.source), memory.stats().total
+    if len(found) * 2 > total and not args.force:
+        raise AgentMemoryError(f"{len(found)} of {total} memories would be erased, more than half of the store",
+                               "`forget --source S --yes --force` does it")
+    if found and (args.yes or _agreed(args, _show_forgotten(found, args.say))):
+        return memory.forget_source(args.source, dry_run=False)
+    return found
 
 
 @command("digest", _TEXT, _FILE, arg("--apply", action="store_true", help="keep what was found"),
@@ -6001,6 +6288,66 @@ def _restore(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     return memory.restore(args.what)
 
 
+def _show_undone(undone: Undone, say: Say) -> Iterator[str]:
+    yield say("taken back: {verb} of {at}", verb=undone.verb, at=undone.at)
+    yield from (say("as before: {id}", id=id) for id in undone.restored)
+    yield from (say("gone again: {id}", id=id) for id in undone.removed)
+
+
+@command("undo", show=_show_undone)
+def _undo(memory: AgentMemory, args: Namespace) -> Undone:
+    """Take back the last change; twice does it again."""
+    return memory.undo()
+
+
+def _show_history(memory: Memory, say: Say) -> Iterator[str]:
+    for old in memory.history:
+        yield say("until {at} it said:", at=old["at"])
+        yield from quoted(old["content"], 10 ** 9, say)
+    yield say("since then:") if memory.history else say("it never said anything else:")
+    yield from quoted(memory.content, 10 ** 9, say)
+
+
+@command("history", _ID, show=_show_history)
+def _history(memory: AgentMemory, args: Namespace) -> Memory:
+    """Show every wording a memory had."""
+    return memory.get(args.id)
+
+
+@command("conflicts", arg("--dismiss", metavar="ID", help="let it and what contradicts it stand side by side"), show=_show_list)
+def _conflicts(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
+    """List the memories that contradict another."""
+    if args.dismiss:
+        memory.dismiss(args.dismiss)
+    return memory.conflicts()
+
+
+def _show_examined(found: Examined, say: Say) -> Iterator[str]:
+    yield from _show_table((finding.kind, shown(finding.where), shown(finding.what)) for finding in found.findings)
+    if not found.findings:
+        yield say("nothing found")
+    elif found.fixed:
+        yield say("mended; left: {n}", n=len(found.left))
+        yield from _show_table((finding.kind, shown(finding.where), shown(finding.what)) for finding in found.left)
+    elif any(finding.trouble for finding in found.findings):
+        yield say("--fix mends what is safe to mend")
+
+
+_FIX = arg("--fix", action="store_true", help="mend what is safe to mend")
+
+
+@command("doctor", _FIX, show=_show_examined)
+def _doctor(memory: AgentMemory, args: Namespace) -> Examined:
+    """Look for drift between files, loose modes, odd dates and a silent cron job; exit code 1 when something is wrong."""
+    return memory.doctor(args.fix)
+
+
+@command("audit", _FIX, show=_show_examined)
+def _audit(memory: AgentMemory, args: Namespace) -> Examined:
+    """Read everything that was kept again with today's masking rules."""
+    return memory.audit(args.fix)
+
+
 @command("sync", show=lambda found, say: iter([say("pages taken in: {n}", n=found["edited"])]))
 def _sync(memory: AgentMemory, args: Namespace) -> dict[str, int]:
     """Take in pages that were edited by hand, all of them looked at."""
@@ -6067,6 +6414,16 @@ _CHINESE = {
     "archived in {name}; restore brings them back": "已归档到 {name}，可用 restore 恢复",
     "erased {id} from: {files}": "已从这些文件中抹去 {id}：{files}",
     "copies of it that are not ours are left: {files}": "以下副本不归我们管，仍然存在：{files}",
+    "erased: {n}": "已抹去 {n} 条",
+    "{n} would be erased; --yes erases them": "将抹去 {n} 条；加 --yes 执行",
+    "taken back: {verb} of {at}": "已撤销：{at} 的 {verb}",
+    "as before: {id}": "恢复原样：{id}",
+    "gone again: {id}": "重新移除：{id}",
+    "since then:": "此后：",
+    "it never said anything else:": "从未改过：",
+    "nothing found": "一切正常",
+    "mended; left: {n}": "已修复；剩余 {n} 项",
+    "--fix mends what is safe to mend": "--fix 修复可安全修复的部分",
     "by the language model": "语言模型",
     "by rules": "规则",
     "facts found: {n} ({mode})": "找到 {n} 条要点（{mode}）",
@@ -6144,7 +6501,8 @@ def _run(words: list[str], as_json: bool, now: Callable[[], datetime] | None,
         sys.stdout.flush()
         for warning in memory.warnings:
             print(f"{say('warning')}: {shown(warning)}", file=sys.stderr)
-    return 0
+    wrong = (result.left if result.fixed else result.findings) if isinstance(result, Examined) else ()
+    return int(any(finding.trouble for finding in wrong))
 
 
 def _say(memory: AgentMemory, args: Namespace) -> Say:

@@ -277,6 +277,14 @@ class Contradictions(Spec):
         self.assertEqual([link["memory_id"] for link in self.memory.get(second.id).conflicts], [first.id])
         self.assertEqual([link["type"] for link in self.memory.get(second.id).conflicts], ["positive"])
         self.assertEqual([link["type"] for link in self.memory.get(first.id).conflicts], ["negative"])
+        self.assertEqual({memory.id for memory in self.memory.conflicts()}, {first.id, second.id})
+
+    def test_both_may_be_let_stand(self) -> None:
+        first = self.memory.remember("我们决定采用 Redis 做缓存", category="decision")
+        second = self.memory.remember("缓存这块放弃 Redis 了", category="decision")
+        self.memory.dismiss(second.id)
+
+        self.assertEqual((self.memory.conflicts(), self.memory.get(first.id).flags), ((), ()))
 
     def test_verifying_one_settles_it(self) -> None:
         first = self.memory.remember("我们决定采用 Redis 做缓存", category="decision")
@@ -806,6 +814,148 @@ class Commits(Spec):
         writer.wait()
         writer.stdout.close()
         self.assertEqual(impatient.remember("the sky is blue").outcome, "added")
+
+
+class Undoing(Spec):
+    """The last change can be taken back, but not a forget."""
+
+    def test_each_change_can_be_taken_back_and_done_again(self) -> None:
+        id = self.memory.remember("we always squash merge the feature branches").id
+        self.memory.remember("we use Redis")
+        self.days_pass(8)
+        for name, change in [
+            ("add", lambda: self.memory.remember("the sky is blue")),
+            ("merge", lambda: self.memory.remember("we always squash merge all the feature branches")),
+            ("contradict", lambda: self.memory.remember("we no longer use Redis")),
+            ("verify", lambda: self.memory.verify(id)), ("prune", lambda: self.memory.prune(dry_run=False)),
+        ]:
+            with self.subTest(name):
+                if name == "prune":
+                    self.days_pass(8)
+                before = self.index()
+                change()
+                after = self.index()
+                self.assertNotEqual(before, after)
+                self.memory.undo()
+
+                self.assertEqual(sorted(self.index(), key=str), sorted(before, key=str))
+                self.assertEqual({path.stem for path in (self.root / "store").iterdir()}, {row["id"] for row in before})
+                self.memory.undo()
+                self.assertEqual(sorted(self.index(), key=str), sorted(after, key=str))
+
+    def test_recalls_since_then_still_count(self) -> None:
+        id = self.memory.remember("the sky is blue").id
+        self.memory.verify(id)
+        self.memory.recall("sky")
+        self.memory.undo()
+
+        self.assertEqual((self.memory.get(id).access_count, self.memory.get(id).execution_verified), (1, False))
+
+    def test_what_was_forgotten_cannot_come_back(self) -> None:
+        self.memory.forget(self.memory.remember("the sky is blue").id)
+        with self.assertRaisesRegex(am.UnknownMemory, "erased"):
+            self.memory.undo()
+
+        self.assertNotIn(b"sky", self.on_disk())
+
+    def test_with_nothing_to_take_back_it_says_so(self) -> None:
+        with self.assertRaisesRegex(am.UnknownMemory, "nothing to undo"):
+            self.memory.undo()
+
+    def test_a_whole_source_can_be_forgotten(self) -> None:
+        kept = self.memory.remember("a thing of my own").id
+        for number, text in enumerate(("apples are red", "the sky is blue")):
+            self.memory.remember(text, source=f"dsh:session-1#{number}-{number + 1}")
+        self.memory.remember("owls fly at night", source="dsh:session-10#1-2")
+        shown = self.say("forget", "--source", "dsh:session-1")
+        self.assertEqual((shown.code, len(self.index())), (0, 4))
+        self.assertIn("2 would be erased", shown.out)
+        self.say("forget", "--source", "dsh:session-1", "--yes")
+
+        self.assertEqual({row["content"] for row in self.index()}, {"a thing of my own", "owls fly at night"})
+        self.assertNotIn(b"apples", self.on_disk())
+        refused = self.say("forget", kept, "--source", "x")
+        self.assertEqual(refused.code, 2)
+
+
+class Repair(Spec):
+    """Doctor names every drift, mends what is safe, and says by its exit code whether something is wrong."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ids = [self.memory.remember(text).id for text in ("Grafana shows the cluster", "the sky is blue")]
+        self.memory.vsearch("cluster")
+        self.store = self.root / "store"
+
+    def kinds(self) -> set[str]:
+        return {finding.kind for finding in self.reopen().doctor().findings}
+
+    def test_a_sound_root_has_no_findings(self) -> None:
+        self.assertEqual(self.kinds(), set())
+        self.assertEqual(self.say("doctor").code, 0)
+
+    def test_each_drift_has_its_name_and_is_mended(self) -> None:
+        page = self.store / f"{self.ids[0]}.md"
+        unknown = self.page(self.ids[0]).replace(self.ids[0], "mem_20250101_000000_beef").replace("Grafana", "Jenkins")
+        for kind, spoil in [
+            ("page missing", lambda: page.unlink()),
+            ("page unknown", lambda: (self.store / "mem_20250101_000000_beef.md").write_text(unknown)),
+            ("page edited", lambda: page.write_text(self.page(self.ids[0]).replace("shows", "watches"))),
+            ("graph stale", lambda: (self.root / "graph.json").write_text('{"entities": {}}')),
+            ("vectors stale", lambda: (self.root / "vectors.json").write_text(
+                '{"backend": "local", "model": "hash", "dim": 2048, "vectors": {"mem_20200101_000000_dead": {"1": 1.0}}}')),
+            ("loose", lambda: page.chmod(0o644)), ("loose", lambda: self.root.chmod(0o755)),
+            ("leftover", lambda: (self.root / "index.json.1.aa.tmp~").write_text("half")),
+            ("missing", lambda: (self.root / "index.json").unlink()),
+            ("damaged", lambda: (self.root / "index.json").write_text("{bad")),
+            ("interrupted", lambda: (self.root / ".journal.json").write_text('{"puts": [], "drops": []}')),
+        ]:
+            with self.subTest(kind):
+                spoil()
+                for path in self.root.rglob("*"):                # so that only the drift itself is told
+                    if kind != "loose" and path.is_file():
+                        path.chmod(0o600)
+                ran = self.say("doctor")
+
+                self.assertIn(kind, ran.out)
+                self.assertEqual(ran.code, 1)
+                self.assertEqual(self.say("doctor", "--fix").code, 0)
+                self.assertEqual(self.kinds(), set())
+
+    def test_what_only_a_person_can_settle_is_named_and_left(self) -> None:
+        self.store.joinpath("my-own-note.md").write_text("mine")
+        self.store.joinpath(f"{self.ids[0]} (1).md").write_text(self.page(self.ids[0]))
+        self.store.joinpath(f"{self.ids[1]}.md").write_text("---\nimportance: [5\n---\n\nbroken\n")
+        for path in self.store.iterdir():
+            path.chmod(0o600)
+        before = {path.name: path.read_text() for path in self.store.iterdir()}
+        found = {finding.kind: finding.trouble for finding in self.reopen().doctor(fix=True).left}
+
+        self.assertEqual(found, {"foreign note": False, "conflict copy": True, "page unreadable": True})
+        self.assertEqual({path.name: path.read_text() for path in self.store.iterdir()}, before)
+
+    def test_an_odd_date_and_a_silent_cron_job_are_told(self) -> None:
+        self.memory.slot("sediment").write({"last": {"time": am.stamp(self.today), "error": None}})
+        self.days_pass(3)
+        (self.store / f"{self.ids[0]}.md").write_text(self.page(self.ids[0]).replace("2026-08-17", "2030-01-01"))
+        self.reopen().sync()
+
+        self.assertEqual(self.kinds() - {"loose"}, {"odd date", "cron silent"})
+
+    def test_an_audit_masks_what_was_kept_before_a_rule_was_there(self) -> None:
+        self.memory.remember("the badge of the door is BADGE-1234")
+        self.days_pass(8)
+        self.memory.prune(dry_run=False)
+        self.memory.remember("another badge is BADGE-9876")
+        (self.root / "config.yaml").write_text(
+            "security:\n  redact_patterns:\n    - label: badge\n      pattern: 'BADGE-\\d{4}'\n", encoding="utf-8")
+        found = self.say("audit")
+        self.assertEqual((found.code, b"BADGE-1234" in self.on_disk()), (1, True))
+        self.say("audit", "--fix")
+
+        self.assertNotIn(b"BADGE-1234", self.on_disk())
+        self.assertNotIn(b"BADGE-9876", self.on_disk())
+        self.assertEqual(self.say("audit").code, 0)
 
 
 class Configuration(Spec):
@@ -3703,7 +3853,8 @@ class Commands(Spec):
     EVERY = [["remember", "we deploy from the release branch", "--category", "decision"], ["recall", "release"],
              ["vsearch", "release branch"], ["list"], ["get", "ID"], ["verify", "ID"], ["prune", "--dry-run"],
              ["digest", "决定：采用 SQLite"], ["graph"], ["graph", "--rebuild"], ["stats"], ["rooms"], ["vectors"],
-             ["sync"], ["redact", "密码是 hunter2"], ["init"], ["forget", "ID", "--yes"]]
+             ["sync"], ["redact", "密码是 hunter2"], ["init"], ["conflicts"], ["history", "ID"], ["doctor"], ["audit"],
+             ["forget", "ID", "--yes"], ["remember", "one more thing"], ["undo"]]
 
     def ran(self, words: list[str]) -> Ran:
         """A command in which ID is the only memory there is."""

@@ -4481,8 +4481,13 @@ def _once(facts: Iterable[Fact], most: int) -> list[Fact]:
         bare = re.sub(r"^\w{0,8}?(?:决定|偏好|配置|项目|事件|decision|preference|config|project|event)\s*[：:]"
                       r"|^(?:我们?|we |i )(?:决定|decided to )?", "", fact.content.casefold())
         seen.setdefault(re.sub(r"[\s，,。！!？?；;：:`'\"“”]+", "", bare) or fact.content, fact)
-    kept = sorted(enumerate(seen.values()), key=lambda ranked: -ranked[1].importance)[:most or None]
-    return [fact for _, fact in sorted(kept, key=lambda ranked: ranked[0])]
+    return _foremost(list(seen.values()), most or None)
+
+
+def _foremost(facts: list[Fact], limit: int | None) -> list[Fact]:
+    """At most so many facts, the most important ones, in the order they were said."""
+    best = sorted(facts, key=lambda fact: -fact.importance)[:limit]
+    return [fact for fact in facts if fact in best][:limit]
 
 
 class RuleDigester:
@@ -5350,12 +5355,6 @@ def merged(old: Memory, new: Memory) -> Memory:
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
 
 
-def _foremost(facts: list[Fact], limit: int | None) -> list[Fact]:
-    """At most so many facts, the most important ones, in the order they were said."""
-    best = sorted(facts, key=lambda fact: -fact.importance)[:limit]
-    return [fact for fact in facts if fact in best][:limit]
-
-
 def _with(links: tuple[Mapping[str, str], ...], id: str, entity: str, type: str) -> tuple[Mapping[str, str], ...]:
     """Links to contradicting memories, with one more."""
     link = {"memory_id": id, "entity": entity, "type": type}
@@ -5635,18 +5634,18 @@ def _text_of(args: Namespace) -> str:
 
 _TEXT = arg("text", nargs="*", help="the text; - reads standard input")
 _FILE = arg("--file", metavar="F", help="read the text from a file")
-def _count(text: str) -> int:
+def at_least_one(text: str) -> int:
     """A number of things, 1 or more, as argparse wants it."""
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError
     return int(text)
 
 
-_count.__name__ = "count (1 or more):"           # argparse says "invalid <name> value"
+at_least_one.__name__ = "count (1 or more):"           # argparse says "invalid <name> value"
 _ID = arg("id", help="an id, any unique part of one, or a page's name")
 _ROOM = arg("--room", metavar="R", help="only this room")
-_TOP = arg("--top-k", type=_count, metavar="N", help="at most this many")
-_CHARS = arg("--max-chars", type=_count, metavar="N", help="characters of recalled text to show in all")
+_TOP = arg("--top-k", type=at_least_one, metavar="N", help="at most this many")
+_CHARS = arg("--max-chars", type=at_least_one, metavar="N", help="characters of recalled text to show in all")
 _CATEGORY = arg("--category", default="general", metavar="C",
                 help="preference, decision, config, project, event, discussion, idea or general (default)")
 _IMPORTANCE = arg("--importance", type=int, default=5, metavar="1-10", help="10 stays for ever (default 5)")
@@ -5713,7 +5712,7 @@ def _forget(memory: AgentMemory, args: Namespace) -> Forgotten:
 
 
 @command("digest", _TEXT, _FILE, arg("--apply", action="store_true", help="keep what was found"),
-         arg("--max", type=_count, metavar="N", help="at most this many facts, the most important"), _VERIFIED, _SOURCE,
+         arg("--max", type=at_least_one, metavar="N", help="at most this many facts, the most important"), _VERIFIED, _SOURCE,
          show=_show_digested, reads=False)
 def _digest(memory: AgentMemory, args: Namespace) -> Digested:
     """Find what is worth remembering in a text or a conversation."""
@@ -5731,7 +5730,7 @@ def _show_graph(found: Any, say: Say) -> Iterator[str]:
 
 
 @command("graph", arg("entity", nargs="?", help="a name; without one, the names most memories hold"),
-         arg("--top", type=_count, default=20, metavar="N", help="how many (default 20)"),
+         arg("--top", type=at_least_one, default=20, metavar="N", help="how many (default 20)"),
          arg("--rebuild", action="store_true", help="make the graph anew first"), show=_show_graph)
 def _graph(memory: AgentMemory, args: Namespace) -> Any:
     """Show the entities memories speak of, or the memories of one."""
@@ -5765,7 +5764,7 @@ def _show_list(memories: tuple[Memory, ...], say: Say) -> Iterator[str]:
     yield say("memories: {n}", n=len(memories))
 
 
-@command("list", _ROOM, arg("--limit", type=_count, metavar="N", help="only the newest N"), show=_show_list)
+@command("list", _ROOM, arg("--limit", type=at_least_one, metavar="N", help="only the newest N"), show=_show_list)
 def _list_memories(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """List memories, newest first."""
     return memory.list(args.room, args.limit)
@@ -5878,35 +5877,45 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
          environment: Mapping[str, str] | None = None) -> int:
     """Run one command; returns its exit code.  0 done, 1 trouble, 2 usage, 3 busy."""
     words = list(sys.argv[1:] if argv is None else argv)
+
+    def failed(fault: AgentMemoryError) -> int:
+        error = trouble(fault)
+        if "--json" in words:
+            answer(_verb(words), None, (), error)
+        return fault.exit_code
+
+    return guarded(lambda: _run(words, now, environment), failed, os.environ if environment is None else environment)
+
+
+def guarded(run: Callable[[], int], failed: Callable[[AgentMemoryError], int], environment: Mapping[str, str]) -> int:
+    """The exit code of `run`; whatever goes wrong in it reaches `failed` as one fault that a user can act on."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")      # a console of any encoding
-    as_json = "--json" in words
     try:
-        return _run(words, as_json, now, environment)
+        return run()
     except AgentMemoryError as fault:
-        return _fail(fault, as_json, words)
+        return failed(fault)
     except BrokenPipeError:
-        _hush(sys.stdout)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())       # what is still buffered goes nowhere
         return 0
     except KeyboardInterrupt:
         return 130
     except OSError as fault:
         what = f"{fault.filename or 'the disk'}: {fault.strerror or fault}"
-        return _fail(AgentMemoryError(what, "nothing was lost; mend that and try again"), as_json, words)
+        return failed(AgentMemoryError(what, "nothing was lost; mend that and try again"))
     except Exception as fault:  # the last line: a traceback could show what must not be shown
-        if (os.environ if environment is None else environment).get("AGENT_MEMORY_DEBUG"):
+        if environment.get("AGENT_MEMORY_DEBUG"):
             raise
         where = fault.__traceback__
         while where and where.tb_next:
             where = where.tb_next
         what = f"a fault of our own: {type(fault).__name__} in line {where.tb_lineno if where else '?'}"
         hint = "please report it; AGENT_MEMORY_DEBUG=1 shows the whole, which may hold texts of yours"
-        return _fail(AgentMemoryError(what, hint), as_json, words)
+        return failed(AgentMemoryError(what, hint))
 
 
-def _run(words: list[str], as_json: bool, now: Callable[[], datetime] | None,
-         environment: Mapping[str, str] | None) -> int:
+def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapping[str, str] | None) -> int:
     args = _parsed(words)
     entry = COMMANDS[args.command]
     with AgentMemory(args.root, now=now, environment=environment) as memory:
@@ -5915,10 +5924,9 @@ def _run(words: list[str], as_json: bool, now: Callable[[], datetime] | None,
         say = _say(memory, args)
         args.say = say
         result = entry.run(memory, args)
-        if as_json:
-            _print_json({"ok": True, "command": args.command, "version": __version__,
-                         "data": _within_limit(plain(result), say.max_chars if hasattr(args, "max_chars") else 0),
-                         "warnings": list(memory.warnings)})
+        if "--json" in words:
+            answer(args.command, _within_limit(plain(result), say.max_chars if hasattr(args, "max_chars") else 0),
+                   memory.warnings)
         else:
             for line in entry.show(result, say):
                 print(line)
@@ -5945,29 +5953,36 @@ def _within_limit(data: Any, limit: int) -> Any:
     return data
 
 
-def _parsed(words: list[str]) -> Namespace:
-    """The arguments, with --root, --json and --lang before or after the verb."""
+def strict_parser(**how: Any) -> ArgumentParser:
+    """A parser of command lines that raises UsageError where argparse would print and exit."""
     import argparse
-    wanted = _verb(words)
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
-            if wanted and wanted not in COMMANDS:
-                raise UsageError(f"there is no command {wanted!r}", _nearest(wanted, COMMANDS))
             raise UsageError(message, f"{self.prog} --help")
+
+    return Parser(allow_abbrev=False, **how)
+
+
+def _parsed(words: list[str]) -> Namespace:
+    """The arguments, with --root, --json and --lang before or after the verb."""
+    from argparse import SUPPRESS
+    wanted = _verb(words)
+    if wanted and wanted not in COMMANDS:
+        raise UsageError(f"there is no command {wanted!r}", _nearest(wanted, COMMANDS))
 
     def common(parser: ArgumentParser, default: Any) -> None:
         parser.add_argument("--root", default=default, metavar="DIR", help="the data root")
         parser.add_argument("--json", action="store_true", default=default or False, help="one JSON document")
         parser.add_argument("--lang", default=default, choices=("en", "zh"), help="language of messages")
 
-    parser = Parser(allow_abbrev=False, description="Long-term memory for any agent.")
+    parser = strict_parser(description="Long-term memory for any agent.")
     parser.add_argument("--version", action="version", version=f"agent-memory {__version__}")
     common(parser, None)
-    verbs = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    verbs = parser.add_subparsers(dest="command", metavar="COMMAND")
     for entry in [COMMANDS[wanted]] if wanted in COMMANDS else COMMANDS.values():
         sub = verbs.add_parser(entry.name, help=entry.help, description=entry.help, allow_abbrev=False)
-        common(sub, argparse.SUPPRESS)
+        common(sub, SUPPRESS)                # no value here leaves the one before the verb
         for names, how in entry.options:
             sub.add_argument(*names, **how)
     args = parser.parse_args([_shielded(word) for word in words])
@@ -6000,25 +6015,18 @@ def _verb(words: list[str]) -> str:
     return ""
 
 
-def _fail(fault: AgentMemoryError, as_json: bool, words: list[str]) -> int:
-    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns the exit code."""
-    message, advice = (" ".join(redact(text).split()) for text in (fault.message, fault.hint))
-    if as_json:
-        _print_json({"ok": False, "command": _verb(words), "version": __version__, "data": None, "warnings": [],
-                     "error": {"kind": fault.kind, "message": message, "hint": advice}})
-    hint = f"\n  {shown(advice)}" if advice else ""
-    print(f"error: {shown(message)}{hint}", file=sys.stderr)
-    return fault.exit_code
+def trouble(fault: AgentMemoryError, clean: Callable[[str], str] = redact) -> dict[str, str]:
+    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns it for `answer`."""
+    message, hint = (" ".join(clean(text).split()) for text in (fault.message, fault.hint))
+    print(f"error: {shown(message)}" + (f"\n  {shown(hint)}" if hint else ""), file=sys.stderr)
+    return {"kind": fault.kind, "message": message, "hint": hint}
 
 
-def _print_json(document: Mapping[str, Any]) -> None:
+def answer(command: str, data: Any, warnings: Iterable[str], error: Mapping[str, str] | None = None) -> None:
+    """Print the one JSON document that scripts get."""
+    document = {"ok": error is None, "command": command, "version": __version__, "data": data, "warnings": list(warnings)}
     unicode = (sys.stdout.encoding or "").casefold().startswith("utf")
-    print(json.dumps(document, ensure_ascii=not unicode))
-
-
-def _hush(stream: Any) -> None:
-    """Let a closed pipe be: what is still buffered for it goes nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    print(json.dumps(document | ({"error": error} if error else {}), ensure_ascii=not unicode))
 
 
 if __name__ == "__main__":

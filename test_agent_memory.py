@@ -2804,9 +2804,9 @@ class SessionLogs(SedimentSpec):
         for name in ("session.jsonl", "session.v2.jsonl.zstd", "session.v10.jsonl", "session.v4.jsonl", "session.lock"):
             path = self.log(said(name), name=name)
 
-        newest = sediment.newest_generation(os.path.dirname(path))
+        [newest] = sediment.logs_in(os.path.dirname(path))
 
-        self.assertEqual(os.path.basename(str(newest)), "session.v10.jsonl")
+        self.assertEqual(os.path.basename(newest), "session.v10.jsonl")
 
     def test_lines_end_at_newlines_only(self) -> None:
         odd = json.dumps(said("a\u2028b\u0085c"), ensure_ascii=False).encode() + b"\r\n"

@@ -2967,62 +2967,51 @@ class GraphStore:
     """
 
     def __init__(self, data: dict[str, Any], extract: Callable[[str], list[tuple[str, str]]]) -> None:
-        self.data = data
-        self._extract = extract
+        self.data, self._extract = data, extract
         self._index()
 
     def _index(self) -> None:
-        """Find entities by key and by memory without a scan: 1 ms for 1,000 memories, once."""
         self._entities: dict[str, dict[str, Any]] = self.data.setdefault("entities", {})
-        self._names: dict[str, str] = {}
-        self._keys: dict[str, list[str]] = {}
-        for name in list(self._entities):
-            first = self._names.setdefault(name.casefold(), name)
-            if first != name:                       # an older graph.json had redis beside Redis
-                merged = {*self._entities[first]["memory_ids"], *self._entities.pop(name)["memory_ids"]}
-                self._entities[first]["memory_ids"] = sorted(merged)
-        for name, entry in self._entities.items():
-            for id in entry["memory_ids"]:
-                self._keys.setdefault(id, []).append(name.casefold())
+        self._names: dict[str, str] = {}                         # folded name → the one shown
+        self._forms: dict[str, dict[str, str]] = {}              # folded name → memory id → as it is written there
+        for name, entry in list(self._entities.items()):
+            key = name.casefold()
+            self._forms.setdefault(key, {}).update(entry.get("forms") or dict.fromkeys(entry["memory_ids"], name))
+            if self._names.setdefault(key, name) != name:        # an older graph.json had redis beside Redis
+                del self._entities[name]
+                self._show(key)
 
     def link(self, id: str, text: str) -> None:
         """The names in the text of a memory, in place of those it had."""
         self.unlink(id)
-        self._join(id, text)
-        for key in self._keys.get(id, ()):
+        for key in self._join(id, text):
             self._show(key)
 
-    def _join(self, id: str, text: str) -> None:
-        from bisect import insort
-        for form, kind in self._extract(text):
-            key = form.casefold()
-            name = self._names.setdefault(key, form)
-            entry = self._entities.setdefault(name, {"type": kind, "memory_ids": []})
-            if form != name or "forms" in entry:
-                entry.setdefault("forms", dict.fromkeys(entry["memory_ids"], name))[id] = form
-            insort(entry["memory_ids"], id)
-            self._keys.setdefault(id, []).append(key)
+    def _join(self, id: str, text: str) -> list[str]:
+        found = {form.casefold(): (form, kind) for form, kind in self._extract(text)}
+        for key, (form, kind) in found.items():
+            self._entities.setdefault(self._names.setdefault(key, form), {"type": kind})
+            self._forms.setdefault(key, {})[id] = form
+        return list(found)
 
     def unlink(self, id: str) -> None:
         """Take a memory out, and every entity that no other memory holds."""
-        for key in self._keys.pop(id, ()):
-            entry = self._entities[self._names[key]]
-            entry["memory_ids"].remove(id)
-            if not entry["memory_ids"]:
-                del self._entities[self._names.pop(key)]
-            elif "forms" in entry:
-                del entry["forms"][id]
-                self._show(key)
+        for key in [key for key, forms in self._forms.items() if id in forms]:
+            del self._forms[key][id]
+            self._show(key)
 
     def _show(self, key: str) -> None:
-        """Name an entity as most memories write it."""
-        entry = self._entities[self._names[key]]
-        if forms := entry.pop("forms", None):
-            forms = {id: forms[id] for id in entry["memory_ids"]}
-            written = list(forms.values())
-            del self._entities[self._names[key]]
-            self._names[key] = max(dict.fromkeys(written), key=written.count)
-            self._entities[self._names[key]] = entry if len(set(written)) == 1 else {**entry, "forms": forms}
+        """Write an entity down as its forms tell, or not at all when it has none."""
+        forms = dict(sorted(self._forms[key].items()))
+        entry = self._entities.pop(self._names.pop(key))
+        if not forms:
+            del self._forms[key]
+            return
+        written = list(forms.values())
+        name = self._names[key] = max(dict.fromkeys(written), key=written.count)
+        self._entities[name] = {"type": entry["type"], "memory_ids": list(forms)}
+        if len(set(written)) > 1:
+            self._entities[name]["forms"] = forms
 
     def rebuild(self, memories: Iterable[Memory]) -> None:
         """The graph of these memories and of nothing else."""

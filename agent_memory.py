@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from difflib import SequenceMatcher
     from types import TracebackType
     from typing import Any, NoReturn, TypeVar, dataclass_transform
     from urllib.request import OpenerDirector, Request
@@ -2091,7 +2090,6 @@ _LETTER = f"[{_ALPHABETS}]"
 _HAN = rf"[^\W{_ALPHABETS}]"
 _WORD = rf"{_LETTER}++(?:[-./\\@'+#]++{_LETTER}++)*+(?:\+\+|#)?"
 _NAME = rf"(?:「[^「」\n]+」|(?<!{_LETTER})(?<![-./\\@+#]){_WORD})"
-_MASKED = r"\[已脱敏:[^\[\]\s]*\]"                      # how a masked secret shows
 _QUOTED = r"「[^「」\n]*」|『[^『』\n]*』|“[^“”\n]*”|\"[^\"\n]*\"|`[^`\n]*`"
 _QUOTES = "「」『』“”\"`"
 _SENTENCE = r"[^。!?;\n.]*+(?:\.(?!\s)[^。!?;\n.]*+)*+(?:[。!?;\n]|\.(?=\s)|$)"
@@ -2102,11 +2100,13 @@ _VERB_LISTS = ("spared", "adopt", "drop", "become", "change", "over")
 _OBJECT = (rf"\s*+(?:[了的过]|(?:the|a|an|our)(?=\s))?+\s*+"
            rf"(?:(?P<name>{_NAME})|(?P<noun>{_HAN}{{2,6}})(?=[\s,。;!?作做来进的了]|$))")
 _ITEM = rf"\s*(?:,|、|和|与|及|以及|&|and(?=\s))\s*(?P<name>{_NAME})"             # one more in a list
+_CHAIN = r"(?:{}\s*){1,6}+$"                                                 # negations right before a verb
+_LEFT_OF = rf"(?P<name>{_NAME})\s*(?P<glue>(?:{{}}\s*)*)$"                     # what stands left of a verb
 _TITLE = r"(?: [A-Z][a-z][\w.+#-]*)+"                                       # GitHub *Actions*
 _MOVED = (rf"\s+(?:(?:{_LETTER}++\s+)?from\s+({_NAME})\s+(?:over\s+)?to\s+({_NAME})"
           rf"|({_NAME})\s+(?:with|by|for)\s+({_NAME}))")
 
-_NAMELESS = rf"{_MASKED}|https?://\S+|(?<![\w.+-])[\w.+-]++@[\w.-]+|(?<![\w./~-])[~.]{{0,2}}(?:/[\w.-]++){{2,}}+"
+_NAMELESS = rf"{_MARK.pattern}|https?://\S+|(?<![\w.+-])[\w.+-]++@[\w.-]+|(?<![\w./~-])[~.]{{0,2}}(?:/[\w.-]++){{2,}}+"
 _VERSION = r"[vV]?\d+(?:\.\d+){1,2}(?:-?(?:rc|alpha|beta|b)\.?\d*)?"
 _NAMES = (rf"(?<!{_LETTER})(?<![.$¥€£])(?<!\d,)(?P<version>{_VERSION})(?!{_LETTER}|%|\.\d)"
           rf"|(?P<word>{_WORD})")
@@ -2147,7 +2147,7 @@ def likeness(old: str, new: str) -> float:
 
 def _figures(level: str) -> list[str]:
     """The numbers of a level text; texts with different ones are two facts, and this is cheap to see."""
-    return re.findall(r"\d+", re.sub(rf"(?<=\d),(?=\d\d\d(?!\d))|{_MASKED}", "", level))
+    return re.findall(r"\d+", re.sub(rf"(?<=\d),(?=\d\d\d(?!\d))|{_MARK.pattern}", "", level))
 
 
 def _stem(word: str) -> str:
@@ -2169,39 +2169,19 @@ def _any(words: Iterable[str]) -> str:
     return f"(?:{'|'.join(branches)})" if branches else "(?!)"
 
 
-class _Compared:
-    """One new text that many old ones are compared with."""
+def _at_most(old: str, new: str, counts: Mapping[str, int], floor: float) -> float:
+    """What the ratio of two level texts cannot exceed, ever closer, until it is below the floor.
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._counts = {char: text.count(char) for char in dict.fromkeys(text)}
-        self._chars = frozenset(self._counts)
-
-    def at_most(self, old: str, floor: float) -> float:
-        """What the ratio cannot exceed, ever closer, until it is below the floor.
-
-        Every matched character stands in both texts; 1,000 texts take 0.2 ms by their lengths, 3 µs each
-        by the kinds of characters and 8 µs by their numbers, the ratio itself 300 µs.
-        """
-        if old == self.text:
-            return 1.0
-        length = len(old) + len(self.text)
-        best = 2.0 * min(len(old), len(self.text)) / length
-        if best >= floor:
-            best = 2.0 * (len(self.text) - len(self._chars.difference(old))) / length
-        if best >= floor:
-            best = 2.0 * sum(map(min, self._counts.values(), map(old.count, self._counts))) / length
-        return best
-
-    @cached_property
-    def _matcher(self) -> SequenceMatcher[str]:
-        from difflib import SequenceMatcher
-        return SequenceMatcher(None, "", self.text, autojunk=False)
-
-    def ratio(self, old: str) -> float:
-        """`likeness(old, text)`, for texts that are level already."""
-        self._matcher.set_seq1(old)
-        return self._matcher.ratio()
+    Every matched character stands in both texts, in the new one as often as `counts` tells; 1,000 texts take
+    0.2 ms by their lengths, 3 µs each by the kinds of characters and 8 µs by their numbers, the ratio 300 µs.
+    """
+    length = len(old) + len(new)
+    best = 2.0 * min(len(old), len(new)) / length
+    if best >= floor:
+        best = 2.0 * (len(new) - len(counts.keys() - old)) / length
+    if best >= floor:
+        best = 2.0 * sum(map(min, counts.values(), map(old.count, counts))) / length
+    return best
 
 
 class Assertion(Record):
@@ -2238,26 +2218,25 @@ class Language:
 
     # ── duplicates ──
 
-    def closest(self, text: str, others: Iterable[Memory], floor: float | None = None,
-                shortest: int | None = None) -> tuple[Memory | None, list[Memory]]:
+    def closest(self, text: str, others: Iterable[Memory]) -> tuple[Memory | None, list[Memory]]:
         """The memory that says the same as `text`, and those alike that differ in a value, most alike first.
 
         Exactly what a full scan with `likeness` and `differs` gives (of equals the first, at most `rivals`
         that differ), but what cannot reach the floor, or the best so far, is not compared.
         """
-        floor = self._alike["threshold"] if floor is None else floor
-        shortest = self._alike["shortest"] if shortest is None else shortest
-        new = _Compared(_level(text))
+        floor, shortest = self._alike["threshold"], self._alike["shortest"]
+        new = _level(text)
+        counts = {char: new.count(char) for char in set(new)}
         same: list[tuple[float, Memory]] = []
         apart: list[tuple[float, Memory]] = []
-        for other in others if len(new.text) >= shortest else ():
+        for other in others if len(new) >= shortest else ():
             old = _level(other.content)
-            best = new.at_most(old, floor)
+            best = 1.0 if old == new else _at_most(old, new, counts, floor)
             if best < floor or len(old) < shortest:
                 continue
             found, most = (apart, self._alike["rivals"]) if self.differs(other.content, text) else (same, 1)
             if len(found) < most or best > found[-1][0]:
-                found.append((new.ratio(old), other))
+                found.append((likeness(other.content, text), other))
                 found.sort(key=lambda pair: -pair[0])
                 del found[most if found[-1][0] >= floor else -1:]
         return same[0][1] if same else None, [other for _, other in apart]
@@ -2313,7 +2292,7 @@ class Language:
     def _scanner(self) -> re.Pattern[str]:
         says, alike = self._says, self._alike
         parts = {
-            "mark": _MASKED,
+            "mark": _MARK.pattern,
             "name": "|".join(quoted.replace("*", "{1,24}") for quoted in _QUOTED.split("|")),
             "": _any(says["affirm"]),
             "hidden": _any(says["spared"]),
@@ -2358,12 +2337,12 @@ class Language:
 
         Questions, conditions, guesses and quoted sentences assert nothing.
         """
-        if not self._promising(text.lower()):
+        if not self._cue.search(text.lower()):
             return []
         said: dict[str, Assertion] = {}
         for sentence in re.findall(_SENTENCE, re.sub(_QUOTED, self._unquoted, _spelt(text))):
             low = sentence.lower()
-            cues = list(self._cue.finditer(low)) if self._promising(low) else []
+            cues = list(self._cue.finditer(low))
             if cues and not self._of("unsaid").search(low):
                 low = self._of("affirm").sub(lambda found: " " * len(found[0]), low)
                 for made in self._said(low, sentence if len(sentence) == len(low) else low, cues):
@@ -2389,7 +2368,7 @@ class Language:
             if right and (word in says["adopt"] or word in says["drop"]):
                 turns += word in says["drop"]
                 noun = right["noun"] if len(word) > 1 else None
-                if noun and not (self._denied(noun) or self._promising(noun)):
+                if noun and not (self._of("deny", "drop").search(noun) or self._cue.search(noun)):
                     yield from self._named(sentence, right.span("noun"), turns)
                 yield from self._listed(low, sentence, right, turns, chinese)
             if word in self._canonical and (value := self._assigned.match(low, cue.end())):
@@ -2399,12 +2378,8 @@ class Language:
     def _turns(self, low: str, end: int) -> int:
         """How many negations stand right before a verb: 停止使用 one, "don't stop using" two."""
         start = max(0, end - 40)
-        chain = self._denied(low[start:end]) and self._chain.search(low, start, end)
+        chain = self._of("deny", "drop", "filler", form=_CHAIN).search(low, start, end)
         return len(self._of("deny", "drop").findall(chain[0])) if chain else 0
-
-    def _denied(self, text: str) -> bool:
-        """Whether a text may hold a negation; saves compiling the patterns that tell."""
-        return any(word in text for name in ("deny", "drop") for word in self._says[name])
 
     def _listed(self, low: str, sentence: str, right: re.Match[str], turns: int, chinese: bool) -> Iterator[Assertion]:
         """The object of a verb, and what is listed with it: 用 Redis、Kafka 和 etcd."""
@@ -2422,7 +2397,7 @@ class Language:
                  right: re.Match[str] | None) -> Iterator[Assertion]:
         """What gives way to what: 从 X 换成 Y, "from X to Y", "Y instead of X", "X is deprecated"."""
         says = self._says
-        left = self._left.search(low, max(0, cue.start() - 60), cue.start())
+        left = self._of("passive", form=_LEFT_OF).search(low, max(0, cue.start() - 60), cue.start())
         moved = re.compile(_MOVED).match(low, cue.end()) if word in says["change"] else None
         old = new = None
         if moved:
@@ -2453,7 +2428,7 @@ class Language:
         value = found["value"].strip("「」")
         plain = self._common(value) and value not in self._says["values"]
         told = found["link"].strip() and not plain or re.search(r"\d", value)
-        if told and not (self._denied(clause) and self._of("deny", "drop").search(clause)):
+        if told and not self._of("deny", "drop").search(clause):
             words = re.findall(rf"{_WORD}|{_HAN}+", f"{self._of('about').sub(' ', clause)} {found['of'] or ''}")
             owner = [word for word in words if word not in self._graph["small_words"]][-3:]
             entity = " ".join([*owner, self._canonical[cue[0]]])
@@ -2464,14 +2439,11 @@ class Language:
         number, unit = re.fullmatch(r"([\d.:]*)\s*(.*)", fold(text), re.DOTALL).groups()     # type: ignore[union-attr]
         return number + next((key for key, words in self._says["units"].items() if unit in words), unit)
 
-    def _any_of(self, *lists: str) -> str:
-        """A pattern for the words of these lists of the settings, not compiled: that takes 1 ms for 60 words."""
-        return _any(word for name in lists for word in self._says[name])
-
-    def _of(self, *lists: str) -> re.Pattern[str]:
-        if lists not in self._patterns:
-            self._patterns[lists] = re.compile(self._any_of(*lists))
-        return self._patterns[lists]
+    def _of(self, *lists: str, form: str = "{}") -> re.Pattern[str]:
+        """A pattern for the words of these lists of the settings; compiled when it is first needed: 1 ms for 60 words."""
+        if (form, *lists) not in self._patterns:
+            self._patterns[form, *lists] = re.compile(form.replace("{}", _any(w for name in lists for w in self._says[name])))
+        return self._patterns[form, *lists]
 
     @cached_property
     def _canonical(self) -> dict[str, str]:
@@ -2481,29 +2453,9 @@ class Language:
     def _cue(self) -> re.Pattern[str]:
         return re.compile(_any({*self._canonical, *(word for name in _VERB_LISTS for word in self._says[name])}))
 
-    def _promising(self, low: str) -> bool:
-        """Whether a text has a word without which none asserts anything; 3 µs for 170 characters, `_cue` takes 10."""
-        first, han = self._gate
-        return not first.isdisjoint(low.replace("=", " ").replace(":", " ").split()) or han.search(low) is not None
-
-    @cached_property
-    def _gate(self) -> tuple[frozenset[str], re.Pattern[str]]:
-        words = {*self._canonical, *(word for name in _VERB_LISTS[1:] for word in self._says[name])}
-        latin = {word for word in words if word.isascii()}
-        han = [re.escape(word) + rf"(?!\s*(?![了的过]){_HAN})" * (len(word) == 1) for word in words - latin]
-        return frozenset(word.split()[0] for word in latin), re.compile("|".join(han))
-
-    @cached_property
-    def _chain(self) -> re.Pattern[str]:
-        return re.compile(rf"(?:{self._any_of('deny', 'drop', 'filler')}\s*){{1,6}}+$")
-
-    @cached_property
-    def _left(self) -> re.Pattern[str]:
-        return re.compile(rf"(?P<name>{_NAME})\s*(?P<glue>(?:{self._any_of('passive')}\s*)*)$")
-
     @cached_property
     def _assigned(self) -> re.Pattern[str]:
-        assign, units = self._any_of("assign"), _any(word for words in self._says["units"].values() for word in words)
+        assign, units = _any(self._says["assign"]), _any(word for words in self._says["units"].values() for word in words)
         value = rf"(?:「[^「」\n]+」|(?:[~.]{{0,2}}/)?{_WORD}(?::\d+)*+(?:\s*{units})?)"
         return re.compile(rf"(?:\s+(?:of|for)\s+(?:the\s+)?(?P<of>{_NAME}))?"
                           rf"(?P<link>(?:\s*(?:{assign}|(?:从|由|from)\s*{value}(?=\s*{assign}))){{0,6}}+)"

@@ -1300,7 +1300,8 @@ class Closest(unittest.TestCase):
             others = memories(*(self.edited(chance, chance.choice(seeds)) for _ in range(12)))
             text = self.edited(chance, chance.choice(seeds)) + "zz"[:chance.randrange(3)]
             for floor in (0.3, 0.6, 0.75, 0.85, 0.95, 1.0):
-                closest = LANGUAGE.closest(text, others, floor, 0)
+                language = am.Language(SHIPPED | {"deduplication": SHIPPED["deduplication"] | {"threshold": floor, "shortest": 0}})
+                closest = language.closest(text, others)
                 self.assertEqual(closest, self.by_full_scan(text, others, floor))
                 twins += closest[0] is not None
         self.assertGreater(twins, 30)

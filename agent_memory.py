@@ -2920,10 +2920,7 @@ class GraphStore:
 
     def __init__(self, data: dict[str, Any], extract: Callable[[str], list[tuple[str, str]]]) -> None:
         self.data, self._extract = data, extract
-        self._index()
-
-    def _index(self) -> None:
-        self._entities: dict[str, dict[str, Any]] = self.data.setdefault("entities", {})
+        self._entities: dict[str, dict[str, Any]] = data.setdefault("entities", {})
         self._names: dict[str, str] = {}                         # folded name → the one shown
         self._forms: dict[str, dict[str, str]] = {}              # folded name → memory id → as it is written there
         for name, entry in list(self._entities.items()):
@@ -2967,11 +2964,9 @@ class GraphStore:
 
     def rebuild(self, memories: Iterable[Memory]) -> None:
         """The graph of these memories and of nothing else."""
-        self.data["entities"] = {}
-        self._index()
-        for memory in memories:
-            self._join(memory.id, memory.content)
-        for key in list(self._names):
+        for known in (self._entities, self._names, self._forms):
+            known.clear()
+        for key in {key for memory in memories for key in self._join(memory.id, memory.content)}:
             self._show(key)
 
     def about(self, name: str) -> Entity | None:
@@ -4359,9 +4354,9 @@ class _Statement(Record):
 _NO_STATEMENT = _Statement("", "")
 
 
-def without_blocks(text: str) -> str:
+def without_blocks(text: str, instead: str = "") -> str:
     """The text without the blocks that a harness, a hook or we ourselves put into it; a tag without its pair stays."""
-    return re.sub(_BLOCK, "", text)
+    return re.sub(_BLOCK, instead, text)
 
 
 def _phrases(words: Iterable[str]) -> str:
@@ -4410,8 +4405,7 @@ def _line_sentences(line: _TalkLine) -> Iterator[_Statement]:
 
 def _bounded(text: str, length: int) -> str:
     """One line of at most `length` characters that does not end inside a mask or with trimmings."""
-    kept = re.match(r"(?s).*[\w\])）】》」”\"'`%+*/·…]", " ".join(text[:2 * length].split()))
-    one = kept[0] if kept else ""
+    one = re.sub(r"[^\w\])）】》」”\"'`%+*/·…]+\Z", "", " ".join(text[:2 * length].split()))
     return one if len(one) <= length else re.sub(r"\[[^\]]{0,40}$", "", one[:length - 1]).rstrip() + "…"
 
 
@@ -4455,7 +4449,7 @@ class RuleDigester:
 
     def digest(self, text: str) -> list[Fact]:
         """The facts of a note or a conversation, in the order they were said."""
-        turns = list(self._turns(without_blocks(text.lstrip("\ufeff"))))
+        turns = list(self._turns(without_blocks(text.lstrip("\ufeff"), "\n")))
         facts: list[Fact] = []
         for (role, said), (next_role, answer) in zip(turns, [*turns[1:], ("", "")], strict=True):
             statements = list(self._statements(said))

@@ -5806,7 +5806,7 @@ _CHINESE = {
 }
 
 
-# ── main ──
+# ── main, and what auto_sediment shares with it ──
 
 def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | None = None,
          environment: Mapping[str, str] | None = None) -> int:

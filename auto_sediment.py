@@ -731,7 +731,7 @@ def unless_nested(words: list[str], voice: Voice) -> int:
     try:
         return sediment(options, voice)
     finally:
-        del os.environ[GUARD]
+        os.environ.pop(GUARD, None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

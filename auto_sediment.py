@@ -137,25 +137,12 @@ class Log:
 
     def __init__(self, path: str) -> None:
         self.path, self.torn, self.bad = path, False, 0
-        self.lines: Iterator[bytes] = self._split()            # without their newline; the last may lack one
-        self._unended = False
-
-    def first(self) -> bytes:
-        """The first line that is not blank; it will be read again."""
-        from itertools import chain
-        line = next((line for line in self.lines if line.strip()), b"").removeprefix(b"\xef\xbb\xbf")
-        self.lines = chain([line], self.lines)
-        return line
+        self._unended = False                                  # whether the last line lacks its newline
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The lines as JSON objects; an unended last line that does not parse waits for the next run."""
-        for line in self.lines:
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
+        for line in filter(bytes.strip, self._lines()):
+            record = parsed(line)
             if isinstance(record, dict):
                 yield record
             elif self._unended:
@@ -163,7 +150,7 @@ class Log:
             else:
                 self.bad += 1
 
-    def _split(self) -> Iterator[bytes]:
+    def _lines(self) -> Iterator[bytes]:
         held: list[bytes] = []
         size = 0
         for chunk in self._chunks():
@@ -236,7 +223,15 @@ def zstd_library() -> tuple[Callable[[], Any], type[Exception]] | None:
 
 # ── Readers ──────────────────────────────────────────────────────────────────
 # One small class a format, and one line in READERS.  `claims` sees the first
-# line (parsed, or as text); `take` gets each record and says or skips.
+# record of a log; `take` gets each and says or skips.
+
+
+def parsed(text: str | bytes) -> Any:
+    """The JSON value that a text is, None when it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -261,11 +256,7 @@ def wording(content: Any) -> str:
 
 def answers(text: str) -> str:
     """What a person chose when asked: {"answers": [{"id", "selected", "custom"}]} as "id: a; b"."""
-    try:
-        found = mapping(json.loads(text)).get("answers")
-    except (ValueError, RecursionError):
-        return ""
-    said = []
+    found, said = mapping(parsed(text)).get("answers"), []
     for answer in map(mapping, found if isinstance(found, list) else ()):
         selected = answer.get("selected")
         chosen = [*(selected if isinstance(selected, list) else [selected]), answer.get("custom")]
@@ -287,9 +278,9 @@ class Messages:
         self.seq = -1
 
     @staticmethod
-    def claims(first: Any) -> bool:
+    def claims(first: dict[str, Any]) -> bool:
         """Whether a log that begins so is of this format."""
-        return "role" in mapping(first) or isinstance(mapping(first).get("messages"), list)
+        return "role" in first or isinstance(first.get("messages"), list)
 
     def take(self, record: dict[str, Any]) -> None:
         """Look at one record of the log."""
@@ -334,8 +325,8 @@ class Dsh(Messages):
         self._asked: set[Any] = set()      # ids of calls that asked the person
 
     @staticmethod
-    def claims(first: Any) -> bool:
-        kind = str(mapping(first).get("type"))
+    def claims(first: dict[str, Any]) -> bool:
+        kind = str(first.get("type"))
         return kind == "session" or "/" in kind and "data" in first
 
     def take(self, event: dict[str, Any]) -> None:
@@ -401,16 +392,12 @@ GENERATION = re.compile(r"session(?:\.v(\d{1,4}))?\.jsonl(?:\.zstd?)?")
 READERS = (Dsh, Messages)
 
 
-def reader_for(first: bytes, path: str) -> Messages:
-    """A fresh reader for the log that begins with this line."""
-    try:
-        record = json.loads(first)
-    except (ValueError, RecursionError):
-        record = first.decode("utf-8", "replace")
+def reader_for(first: dict[str, Any] | None, path: str) -> Messages:
+    """A fresh reader for the log that begins with this record."""
     for reader in READERS:
-        if reader.claims(record):
+        if first and reader.claims(first):
             return reader()
-    if GENERATION.fullmatch(os.path.basename(path)):           # a damaged first line, or none yet
+    if GENERATION.fullmatch(os.path.basename(path)):           # a record of an unknown kind, or none yet
         return Dsh()
     known = ", ".join(reader.agent for reader in READERS)
     raise am.LogUnreadable(f"{path}: no conversation was recognised", f"known formats: {known}")
@@ -418,9 +405,12 @@ def reader_for(first: bytes, path: str) -> Messages:
 
 def read_session(path: str, subagents: bool = True) -> Session:
     """The conversation in a log file; `subagents=False` reads no more of a sub-agent's than its header."""
+    from itertools import chain
     log = Log(path)
-    reader = reader_for(log.first(), path)
-    for record in log.records():
+    records = log.records()
+    first = next(records, None)
+    reader = reader_for(first, path)
+    for record in chain([first], records) if first else ():
         reader.take(record)
         if reader.subagent and not subagents:
             break

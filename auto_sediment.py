@@ -31,14 +31,12 @@ OWN_DIGEST = "<agent-memory-digest"        # how a prompt of our own digester be
 
 # ── Words ────────────────────────────────────────────────────────────────────
 
-
 class Turn(am.Record):
     """What a person or the assistant said, and where in the log it stands."""
 
     role: str                              # "user" | "assistant"
     text: str
     seq: int
-    time: int | None = None                # milliseconds since 1970, as logged
 
 
 class Session(am.Record):
@@ -67,24 +65,8 @@ def standing(session: Session, subagents: bool) -> str:
 
 
 def spoken(text: str) -> str:
-    """The text without the blocks that a harness, a hook or we ourselves put into it.
-
-    A tag that is never closed stays: it is somebody writing about tags.
-    """
-    text = text.encode("utf-8", "replace").decode()            # a lone surrogate cannot be stored
-    kept, at, unclosed = [], 0, set()
-    for tag in re.finditer(r"<(agent-memory|memory-context|hook_context|system-reminder)[^<>]*>", text):
-        name = tag[1]
-        if tag.start() < at or name in unclosed:               # one failed search a name keeps this linear
-            continue
-        close = text.find("</" + name, tag.end())
-        end = text.find(">", close) + 1 if close >= 0 else 0
-        if end:
-            kept.append(text[at:tag.start()])
-            at = end
-        else:
-            unclosed.add(name)
-    return "".join([*kept, text[at:]]).strip()
+    """What was said, without the blocks of a harness, a hook or ourselves, and fit to be stored."""
+    return am.without_blocks(text.encode("utf-8", "replace").decode()).strip()      # a lone surrogate cannot be stored
 
 
 def talk(turns: Iterable[Turn]) -> str:
@@ -155,25 +137,12 @@ class Log:
 
     def __init__(self, path: str) -> None:
         self.path, self.torn, self.bad = path, False, 0
-        self.lines: Iterator[bytes] = self._split()            # without their newline; the last may lack one
-        self._unended = False
-
-    def first(self) -> bytes:
-        """The first line that is not blank; it will be read again."""
-        from itertools import chain
-        line = next((line for line in self.lines if line.strip()), b"").removeprefix(b"\xef\xbb\xbf")
-        self.lines = chain([line], self.lines)
-        return line
+        self._unended = False                                  # whether the last line lacks its newline
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The lines as JSON objects; an unended last line that does not parse waits for the next run."""
-        for line in self.lines:
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
+        for line in filter(bytes.strip, self._lines()):
+            record = parsed(line)
             if isinstance(record, dict):
                 yield record
             elif self._unended:
@@ -181,7 +150,7 @@ class Log:
             else:
                 self.bad += 1
 
-    def _split(self) -> Iterator[bytes]:
+    def _lines(self) -> Iterator[bytes]:
         held: list[bytes] = []
         size = 0
         for chunk in self._chunks():
@@ -254,48 +223,15 @@ def zstd_library() -> tuple[Callable[[], Any], type[Exception]] | None:
 
 # ── Readers ──────────────────────────────────────────────────────────────────
 # One small class a format, and one line in READERS.  `claims` sees the first
-# line (parsed, or as text); `take` gets each record and says or skips.
+# record of a log; `take` gets each and says or skips.
 
 
-class Reader:
-    """What all formats share: it gathers turns and counts what it leaves out."""
-
-    agent = ""
-    newest = 0                             # the newest header version this reader knows
-
-    def __init__(self) -> None:
-        self.id, self.version, self.subagent, self.own = "", 0, False, False
-        self.turns: list[Turn] = []
-        self.skipped: dict[str, int] = {}
-        self.seq = -1
-
-    @staticmethod
-    def claims(first: Any) -> bool:
-        """Whether a log that begins so is of this format."""
-        raise NotImplementedError
-
-    def take(self, record: Any) -> None:
-        """Look at one record of the log."""
-        raise NotImplementedError
-
-    def feed(self, log: Log, subagents: bool) -> None:
-        """Read the log; of an unwanted sub-agent's only the header."""
-        for record in log.records():
-            self.take(record)
-            if self.subagent and not subagents:
-                break
-
-    def say(self, role: str, text: str, time: Any = None) -> None:
-        """A turn, unless nothing is left of it without injected blocks."""
-        self.own |= text.startswith(OWN_DIGEST) and not self.turns
-        if words := spoken(text):
-            self.turns.append(Turn(role, words, self.seq, time if isinstance(time, int) else None))
-        elif text.strip():
-            self.skip("injected")
-
-    def skip(self, kind: str) -> None:
-        """Count a record that is not taken."""
-        self.skipped[kind] = self.skipped.get(kind, 0) + 1
+def parsed(text: str | bytes) -> Any:
+    """The JSON value that a text is, None when it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -320,11 +256,7 @@ def wording(content: Any) -> str:
 
 def answers(text: str) -> str:
     """What a person chose when asked: {"answers": [{"id", "selected", "custom"}]} as "id: a; b"."""
-    try:
-        found = mapping(json.loads(text)).get("answers")
-    except (ValueError, RecursionError):
-        return ""
-    said = []
+    found, said = mapping(parsed(text)).get("answers"), []
     for answer in map(mapping, found if isinstance(found, list) else ()):
         selected = answer.get("selected")
         chosen = [*(selected if isinstance(selected, list) else [selected]), answer.get("custom")]
@@ -333,7 +265,46 @@ def answers(text: str) -> str:
     return "; ".join(said)
 
 
-class Dsh(Reader):
+class Messages:
+    """JSON lines of {"role", "content"}, or of {"messages": [such]}; other formats build on it."""
+
+    agent = "jsonl"
+    newest = 0                             # the newest header version this reader knows
+
+    def __init__(self) -> None:
+        self.id, self.version, self.subagent, self.own = "", 0, False, False
+        self.turns: list[Turn] = []
+        self.skipped: dict[str, int] = {}  # what was left out
+        self.seq = -1
+
+    @staticmethod
+    def claims(first: dict[str, Any]) -> bool:
+        """Whether a log that begins so is of this format."""
+        return "role" in first or isinstance(first.get("messages"), list)
+
+    def take(self, record: dict[str, Any]) -> None:
+        """Look at one record of the log."""
+        several = record.get("messages")
+        for said in map(mapping, several if isinstance(several, list) else [record]):
+            self.seq += 1
+            self.say(str(said.get("role")), wording(said.get("content")))
+
+    def say(self, role: str, text: str) -> None:
+        """A turn, unless nothing is left of it without injected blocks."""
+        self.own |= text.startswith(OWN_DIGEST) and not self.turns
+        if role not in ("user", "assistant"):
+            self.skip(role)
+        elif words := spoken(text):
+            self.turns.append(Turn(role, words, self.seq))
+        elif text.strip():
+            self.skip("injected")
+
+    def skip(self, kind: str) -> None:
+        """Count a record that is not taken."""
+        self.skipped[kind] = self.skipped.get(kind, 0) + 1
+
+
+class Dsh(Messages):
     """DeepSeek Harness: a header, then one event a line, packed deltas between them.
 
     | event                      | taken                                                       |
@@ -354,8 +325,8 @@ class Dsh(Reader):
         self._asked: set[Any] = set()      # ids of calls that asked the person
 
     @staticmethod
-    def claims(first: Any) -> bool:
-        kind = str(mapping(first).get("type"))
+    def claims(first: dict[str, Any]) -> bool:
+        kind = str(first.get("type"))
         return kind == "session" or "/" in kind and "data" in first
 
     def take(self, event: dict[str, Any]) -> None:
@@ -373,7 +344,7 @@ class Dsh(Reader):
         elif kind == "assistant/message":
             self._assistant(event, mapping(data.get("message")))
         elif kind == "tool/result" and self._asked:
-            self._answer(event, data)
+            self._answer(data)
         else:
             if kind == "tool/call" and data.get("name") == "ask_user_question":
                 self._asked.add(str(data.get("callId")))
@@ -393,7 +364,7 @@ class Dsh(Reader):
         elif kind != "user":
             self.skip(f"user/message:{kind}")
         else:
-            self.say("user", wording(data.get("content")), event.get("time"))
+            self.say("user", wording(data.get("content")))
 
     def _assistant(self, event: dict[str, Any], reply: dict[str, Any]) -> None:
         for part in parts(reply.get("content")):
@@ -403,62 +374,46 @@ class Dsh(Reader):
                 self.skip(str(part.get("type")))
         if isinstance(event.get("surfaceOp"), dict):
             return self.skip("assistant/message:replaced")
-        self.say("assistant", wording(reply.get("content")), event.get("time"))
+        self.say("assistant", wording(reply.get("content")))
 
-    def _answer(self, event: dict[str, Any], data: dict[str, Any]) -> None:
+    def _answer(self, data: dict[str, Any]) -> None:
         reply = mapping(data.get("message")) or data
         content = reply.get("content")
         calls = [mapping(reply.get("source")).get("callId"), reply.get("toolCallId"), data.get("callId"),
                  *(mapping(part).get("toolCallId") for part in (content if isinstance(content, list) else ()))]
         said = answers(wording(content)) if self._asked & set(map(str, calls)) - {"None"} else ""
         if said:
-            self.say("user", said, event.get("time"))
+            self.say("user", said)
         else:
             self.skip("tool/result")
 
 
-class Messages(Reader):
-    """JSON lines of {"role", "content"}, or of {"messages": [such]}."""
-
-    agent = "jsonl"
-
-    @staticmethod
-    def claims(first: Any) -> bool:
-        return "role" in mapping(first) or isinstance(mapping(first).get("messages"), list)
-
-    def take(self, record: dict[str, Any]) -> None:
-        several = record.get("messages")
-        for said in map(mapping, several if isinstance(several, list) else [record]):
-            self.seq += 1
-            if said.get("role") in ("user", "assistant"):
-                self.say(str(said["role"]), wording(said.get("content")))
-            else:
-                self.skip(str(said.get("role")))
-
-
 GENERATION = re.compile(r"session(?:\.v(\d{1,4}))?\.jsonl(?:\.zstd?)?")
-READERS: dict[str, type[Reader]] = {"dsh": Dsh, "jsonl": Messages}
+READERS = (Dsh, Messages)
 
 
-def reader_for(first: bytes, path: str) -> Reader:
-    """A fresh reader for the log that begins with this line."""
-    try:
-        record = json.loads(first)
-    except (ValueError, RecursionError):
-        record = first.decode("utf-8", "replace")
-    for reader in READERS.values():
-        if reader.claims(record):
+def reader_for(first: dict[str, Any] | None, path: str) -> Messages:
+    """A fresh reader for the log that begins with this record."""
+    for reader in READERS:
+        if first and reader.claims(first):
             return reader()
-    if GENERATION.fullmatch(os.path.basename(path)):           # a damaged first line, or none yet
+    if GENERATION.fullmatch(os.path.basename(path)):           # a record of an unknown kind, or none yet
         return Dsh()
-    raise am.LogUnreadable(f"{path}: no conversation was recognised", "known formats: " + ", ".join(READERS))
+    known = ", ".join(reader.agent for reader in READERS)
+    raise am.LogUnreadable(f"{path}: no conversation was recognised", f"known formats: {known}")
 
 
 def read_session(path: str, subagents: bool = True) -> Session:
     """The conversation in a log file; `subagents=False` reads no more of a sub-agent's than its header."""
+    from itertools import chain
     log = Log(path)
-    reader = reader_for(log.first(), path)
-    reader.feed(log, subagents)
+    records = log.records()
+    first = next(records, None)
+    reader = reader_for(first, path)
+    for record in chain([first], records) if first else ():
+        reader.take(record)
+        if reader.subagent and not subagents:
+            break
     signs = {"torn": log.torn, "bad": log.bad > 0, "newer": reader.version > reader.newest,
              "empty": "turn/start" in reader.skipped and not reader.turns}
     name = os.path.basename(path)
@@ -469,23 +424,6 @@ def read_session(path: str, subagents: bool = True) -> Session:
 
 # ── Finding ──────────────────────────────────────────────────────────────────
 
-
-def listing(directory: str) -> list[os.DirEntry[str]]:
-    """What is in a directory; nothing, when it cannot be read."""
-    try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except OSError:
-        return []
-
-
-def newest_generation(directory: str) -> str | None:
-    """The log of a session directory: an upgrade leaves the older formats beside it."""
-    found = [(int(match[1] or 0), changed(entry.path), entry.path)
-             for entry in listing(directory) if (match := GENERATION.fullmatch(entry.name)) and entry.is_file()]
-    return max(found)[2] if found else None
-
-
 def changed(path: str) -> int:
     """When a file was last written, in nanoseconds; 0 when it is gone."""
     try:
@@ -494,29 +432,31 @@ def changed(path: str) -> int:
         return 0
 
 
+def logs_in(folder: str, *below: str) -> list[str]:
+    """The log of each session directory, newest first, ties by path; an upgrade leaves older formats beside it."""
+    from glob import escape, glob
+    found = [(int(match[1] or 0), changed(path), path)
+             for path in glob(os.path.join(escape(folder), *below, "session*"), include_hidden=True)
+             if (match := GENERATION.fullmatch(os.path.basename(path))) and os.path.isfile(path)]
+    newest = {os.path.dirname(path): (-written, path) for _, written, path in sorted(found)}
+    return [path for _, path in sorted(newest.values())]
+
+
 def dsh_home() -> str:
     """Where DSH keeps its sessions."""
     return os.path.join(os.path.expanduser(os.environ.get("DSH_HOME") or "~/.dsh"), "sessions")
 
 
-def session_logs(home: str) -> list[str]:
-    """The logs below a sessions directory, newest first, ties by path."""
-    logs = [log for project in listing(home) if project.is_dir() for session in listing(project.path)
-            if session.is_dir() and (log := newest_generation(session.path))]
-    return sorted(logs, key=lambda log: (-changed(log), log))
-
-
 def named_log(path: str) -> str:
     """The log a person named: a file, or the newest generation in a session directory."""
     path = os.path.expanduser(path)
-    log = newest_generation(path) if os.path.isdir(path) else path if os.path.isfile(path) else None
-    if log is None:
+    logs = [path] if os.path.isfile(path) else logs_in(path)
+    if not logs:
         raise am.LogUnreadable(f"{path}: no session log there", "name a log file or a session directory")
-    return log
+    return logs[0]
 
 
 # ── Cursor ───────────────────────────────────────────────────────────────────
-
 
 class Cursor:
     """What earlier runs consumed, as keyed fingerprints of masked turns: nothing can be read from it.
@@ -540,13 +480,12 @@ class Cursor:
 
     def unseen(self, session: Session) -> list[Turn]:
         """The turns that were not consumed; the same words said twice are two turns."""
-        seen: dict[str, int] = {}
-        for mark in self._state["sessions"].get(self._key(session), ()):
-            seen[mark] = seen.get(mark, 0) + 1
+        from collections import Counter
+        seen = Counter(self._state["sessions"].get(self._key(session), ()))
         new = []
         for turn in session.turns:
             mark = self._print(turn.role, turn.text)
-            seen[mark] = seen.get(mark, 0) - 1
+            seen[mark] -= 1
             if seen[mark] < 0:
                 new.append(turn)
         return new
@@ -576,7 +515,6 @@ class Cursor:
 
 
 # ── Sediment ─────────────────────────────────────────────────────────────────
-
 
 class Sediment:
     """One run over the chosen logs: `data` is what it found, `errors` what it could not read."""
@@ -615,7 +553,7 @@ class Sediment:
         if self._options.mode == "file":
             yield from self._options.file
             return
-        logs = session_logs(dsh_home())
+        logs = logs_in(dsh_home(), "*", "*")
         yield from logs if self._options.mode == "latest" else reversed(logs)   # oldest first: later words win
         if not self.data and not self.errors and not (logs and self._options.mode == "all"):
             self._note("none", home=dsh_home(), logs=len(logs))
@@ -644,9 +582,10 @@ class Sediment:
         clean = self._memory.clean
         session = am.replace(session, turns=tuple(am.replace(turn, text=clean(turn.text)) for turn in session.turns))
         new = self._cursor.unseen(session)
-        entry = {"path": session.path, "agent": session.agent, "session": session.session, "read": len(session.turns),
-                 "turns": [{"role": turn.role, "text": turn.text} for turn in new], "facts": [], "applied": [],
-                 "skipped": session.skipped, "torn": session.torn, "bad": session.bad, "subagent": session.subagent}
+        entry = {"path": clean(session.path), "agent": session.agent, "session": clean(session.session),
+                 "read": len(session.turns), "turns": [{"role": turn.role, "text": turn.text} for turn in new],
+                 "facts": [], "applied": [], "skipped": {clean(kind): n for kind, n in session.skipped.items()},
+                 "torn": session.torn, "bad": session.bad, "subagent": session.subagent}
         self.data.append(entry)
         if new or self._options.mode != "all":
             self._note("took", path=session.path, new=len(new), read=len(session.turns), warn=False)
@@ -679,16 +618,9 @@ class Sediment:
 
 # ── Command line ─────────────────────────────────────────────────────────────
 
-
 def parser() -> ArgumentParser:
     """The command line of auto_sediment."""
-    import argparse
-
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> Any:
-            raise am.UsageError(message, f"{self.prog} --help lists the options")
-
-    parse = Parser(prog="auto_sediment", description="Turn session logs into memories, each turn once.")
+    parse = am.strict_parser(prog="auto_sediment", description="Turn session logs into memories, each turn once.")
     which = parse.add_mutually_exclusive_group()
     which.add_argument("--latest", dest="mode", action="store_const", const="latest", help="newest session (default)")
     which.add_argument("--all", dest="mode", action="store_const", const="all", help="every session, oldest first")
@@ -698,7 +630,7 @@ def parser() -> ArgumentParser:
     act.add_argument("--dry-run", action="store_true", help="only show it (default)")
     parse.add_argument("--verified", action="store_true", help="keep the facts as verified")
     parse.add_argument("--include-subagents", action="store_true", help="read what sub-agents were told, too")
-    parse.add_argument("--max", type=int, metavar="N", help="read no further once N facts were found; the rest waits")
+    parse.add_argument("--max", type=am.at_least_one, metavar="N", help="read no further once N facts were found; the rest waits")
     parse.add_argument("--root", metavar="DIR", help="the data root")
     parse.add_argument("--lang", choices=("en", "zh"), help="language of messages")
     parse.add_argument("--json", action="store_true", help="one JSON document on stdout, notes on stderr")
@@ -709,52 +641,30 @@ def parser() -> ArgumentParser:
 
 
 class Voice:
-    """All that is printed: notes and errors on stderr, results on stdout, masked once there is a memory."""
+    """Notes on stderr, results on stdout, both masked."""
 
     def __init__(self, json_wanted: bool) -> None:
-        self.json, self.quiet, self.lang = json_wanted, False, am.spoken_language(None)
+        self.json, self.quiet, self.lang = json_wanted, False, "en"
         self.warnings: list[str] = []
-        self.clean: Callable[[str], str] = str
-        for stream in (sys.stdout, sys.stderr):                # cron's C locale must not stop us
-            if reconfigure := getattr(stream, "reconfigure", None):
-                reconfigure(errors="backslashreplace")
+        self.clean: Callable[[str], str] = am.redact           # by the rules of the user once there is a memory
 
     def note(self, key: str, warn: bool = True, **values: object) -> None:
-        """Something to know on stderr; a warning is also part of the JSON answer."""
+        """Something to know on stderr; a warning is told once, and part of the JSON answer."""
         text = self.clean(message(key, self.lang, **values))
-        if warn and text not in self.warnings:
+        known = text in self.warnings
+        if warn and not known:
             self.warnings.append(text)
-        elif warn:
-            return
-        if not self.quiet:
+        if not (self.quiet or warn and known):
             print("auto_sediment:", one_line(text), file=sys.stderr)
 
-    def error(self, trouble: am.AgentMemoryError) -> None:
-        """What happened, and what to do."""
-        print("auto_sediment:", one_line(self.clean(trouble.message)), file=sys.stderr)
-        if trouble.hint:
-            print("  " + one_line(self.clean(trouble.hint)), file=sys.stderr)
-
-    def answer(self, data: dict[str, Any], trouble: am.AgentMemoryError | None) -> None:
+    def answer(self, data: dict[str, Any], error: dict[str, str] | None = None) -> None:
         """The result for scripts, or for people."""
         if self.json:
-            error = trouble and {"kind": trouble.kind, "message": trouble.message, "hint": trouble.hint}
-            document = {"ok": trouble is None, "command": "auto_sediment", "version": am.__version__,
-                        "data": self._masked(data), "warnings": self.warnings,
-                        **({"error": self._masked(error)} if error else {})}
-            unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-            print(json.dumps(document, ensure_ascii=not unicode))
+            am.answer("auto_sediment", data, self.warnings, error)
         elif not self.quiet:
             for line in report(data, self.lang):
-                print(one_line(self.clean(line)))
+                print(one_line(line))
         sys.stdout.flush()                                     # a closed pipe must show here, where it is caught
-
-    def _masked(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.clean(value)
-        if isinstance(value, dict):
-            return {self.clean(key): self._masked(item) for key, item in value.items()}
-        return [self._masked(item) for item in value] if isinstance(value, list) else value
 
 
 def report(data: dict[str, Any], lang: str) -> Iterator[str]:
@@ -764,10 +674,10 @@ def report(data: dict[str, Any], lang: str) -> Iterator[str]:
         yield f"{entry['agent']}:{entry['session']}"
         for turn in () if entry["applied"] else entry["turns"]:
             text = " ".join(turn["text"].split())
-            yield f"  {turn['role']:<10} {text[:160]}{'…' if len(text) > 160 else ''}"
+            yield f"{turn['role']:<10} {text[:160]}{'…' if len(text) > 160 else ''}"
         outcomes = [kept["outcome"] for kept in entry["applied"]] or ["+"] * len(entry["facts"])
         for outcome, fact in zip(outcomes, entry["facts"]):
-            yield f"  {outcome:<10} [{fact['category']} {fact['importance']}] {fact['content']}"
+            yield f"{outcome:<10} [{fact['category']} {fact['importance']}] {fact['content']}"
     kept = [kept["outcome"] for entry in sessions for kept in entry["applied"]]
     counts = ", ".join(f"{kept.count(outcome)} {outcome}" for outcome in dict.fromkeys(kept))
     yield message("done", lang, sessions=len(sessions), turns=sum(len(entry["turns"]) for entry in sessions),
@@ -786,54 +696,46 @@ def sediment(options: Namespace, voice: Voice) -> int:
                 held.enter_context(memory.alone("sediment"))
             except am.StoreBusy:
                 voice.note("busy", root=memory.root)
-                voice.answer(data, None)
+                voice.answer(data)
                 return 0
         elif not options.dry_run:
             voice.note("dry", warn=False)
         run = Sediment(memory, options, voice.note)
         run.run()
-        for trouble in run.errors.values():
-            voice.error(trouble)
+        errors = [am.trouble(fault, memory.clean) for fault in run.errors.values()]
         data["sessions"] = run.data if options.mode != "all" else [entry for entry in run.data if entry["turns"]]
-        voice.answer(data, next(iter(run.errors.values()), None))
-        return 1 if run.errors else 0
+        voice.answer(data, errors[0] if errors else None)
+        return 1 if errors else 0
+
+
+def unless_nested(words: list[str], voice: Voice) -> int:
+    """Run the command, unless it was a digest that started us."""
+    options = parser().parse_args(words)
+    options.mode = "file" if options.file else options.mode
+    voice.quiet, voice.lang = options.quiet, am.spoken_language(options.lang)
+    if os.environ.get(GUARD):
+        voice.note("nested")
+        voice.answer({"sessions": [], "applied": False})
+        return 0
+    os.environ[GUARD] = "1"
+    try:
+        return sediment(options, voice)
+    finally:
+        os.environ.pop(GUARD, None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 0 done, 1 trouble, 2 usage, 3 busy."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
-    voice = Voice("--json" in arguments)
-    guarded = os.environ.get(GUARD)
-    try:
-        options = parser().parse_args(arguments)
-        options.mode = "file" if options.file else options.mode
-        voice.quiet, voice.lang = options.quiet, am.spoken_language(options.lang)
-        if options.max is not None and options.max < 1:
-            raise am.UsageError(f"--max {options.max}: must be at least 1")
-        if guarded:
-            voice.note("nested")
-            voice.answer({"sessions": [], "applied": False}, None)
-            return 0
-        os.environ[GUARD] = "1"
-        return sediment(options, voice)
-    except am.AgentMemoryError as trouble:
-        voice.error(trouble)
+    words = sys.argv[1:] if argv is None else list(argv)
+    voice = Voice("--json" in words)
+
+    def failed(fault: am.AgentMemoryError) -> int:
+        error = am.trouble(fault, voice.clean)
         if voice.json:
-            voice.answer({"sessions": []}, trouble)
-        return trouble.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)           # or the interpreter complains while it exits
-        return 0
-    except SystemExit as done:                                 # --help, --version
-        return int(done.code or 0)
-    except KeyboardInterrupt:
-        return 130
-    except OSError as trouble:
-        voice.error(am.AgentMemoryError(str(trouble)))
-        return 1
-    finally:
-        if not guarded:
-            os.environ.pop(GUARD, None)
+            voice.answer({"sessions": []}, error)
+        return fault.exit_code
+
+    return am.guarded(lambda: unless_nested(words, voice), failed, os.environ)
 
 
 if __name__ == "__main__":

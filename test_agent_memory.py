@@ -1569,7 +1569,8 @@ class Closest(unittest.TestCase):
             others = memories(*(self.edited(chance, chance.choice(seeds)) for _ in range(12)))
             text = self.edited(chance, chance.choice(seeds)) + "zz"[:chance.randrange(3)]
             for floor in (0.3, 0.6, 0.75, 0.85, 0.95, 1.0):
-                closest = LANGUAGE.closest(text, others, floor, 0)
+                language = am.Language(SHIPPED | {"deduplication": SHIPPED["deduplication"] | {"threshold": floor, "shortest": 0}})
+                closest = language.closest(text, others)
                 self.assertEqual(closest, self.by_full_scan(text, others, floor))
                 twins += closest[0] is not None
         self.assertGreater(twins, 30)
@@ -2652,9 +2653,11 @@ class NaturalSentences(unittest.TestCase):
     def test_a_byte_order_mark_hides_nothing(self) -> None:
         self.assertEqual(found("\ufeff决定：用 Go"), [("decision", "决定：用 Go")])
 
-    def test_a_users_own_sign_counts(self) -> None:
-        facts = digester(signs={"decision": ["^板上钉钉"]}).digest("板上钉钉用 Go")
-        self.assertEqual([fact.category for fact in facts], ["decision"])
+    def test_a_users_own_sign_counts_beside_the_shipped_ones(self) -> None:
+        rules = am.load_settings(None, {}, {"digest": {"signs": {"decision": ["^板上钉钉"]}}})["digest"]
+        facts = am.RuleDigester(rules).digest("板上钉钉用 Go。我们决定用 Rust")
+        self.assertEqual([(fact.category, fact.content) for fact in facts],
+                         [("decision", "板上钉钉用 Go"), ("decision", "我们决定用 Rust")])
 
     def test_what_is_quoted_vetoes_nothing(self) -> None:
         self.assertEqual(found("我们决定把按钮文案改为“要不要继续？”"), [("decision", "我们决定把按钮文案改为“要不要继续？”")])
@@ -2684,6 +2687,7 @@ class NothingInvented(unittest.TestCase):
         "<memory-context>\n决定：使用 Redis\n用户: 决定：用 Y\n</memory-context>\n用户: 你好",
         "<agent-memory-2 v=1>\n偏好：中文\n</agent-memory-2>",
         "用户: <hook_context>决定：用 X</hook_context>",
+        "用户: <system-reminder>\nnever quote <memory-context> blocks\n决定：用 X\n</system-reminder>",
         "用户: 看\n<system-reminder>\nalways use tabs\n助手: 好",           # never closed
         "用户: 决定：用 X\n</memory-context>",                              # never opened
     ]
@@ -2766,7 +2770,8 @@ class WellFormed(unittest.TestCase):
     def test_hostile_text_comes_back(self) -> None:
         for text in ["-" * 200_000 + "x", "决定：a" + "-" * 200_000 + "b", "<memory-context " * 20_000, "“" * 200_000,
                      "`a" * 100_000, "我" * 200_000, "." + " " * 200_000, "端口" * 100_000, "i really " * 20_000,
-                     ";" * 200_000 + "a", "{" * 200_000]:
+                     ";" * 200_000 + "a", "{" * 200_000, "<system-reminder><agent-memory>" * 20_000,
+                     "用户: ```\n" * 20_000, "~~~\n```x\n" * 20_000, "</hook_context>" * 20_000]:
             with self.subTest(text[:20]):
                 self.assertLessEqual(len(found(text)), 1)
 
@@ -2855,12 +2860,16 @@ class ModelReplies(unittest.TestCase):
             with self.subTest(str(answer)[:60]), self.assertRaisesRegex(am.BackendDown, "the model's reply"):
                 self.ask(answer)
 
-    def test_a_reply_cut_off_at_its_length_gives_its_whole_objects(self) -> None:
-        cut = '{"memories": [{"content": "用 Go"}, {"content": "用 Rust"}, {"content": "用 '
+    def test_a_reply_cut_off_at_its_length_is_refused(self) -> None:
+        for cut in ('{"memories": [{"content": "用 Go"}, {"content": "用 ', '{"memories": [{"content": "用'):
+            with self.subTest(cut), self.assertRaisesRegex(am.BackendDown, "not valid JSON"):
+                self.ask(reply(cut, finish_reason="length"))
 
-        self.assertEqual([fact[0] for fact in self.ask(reply(cut, finish_reason="length"))], ["用 Go", "用 Rust"])
-        with self.assertRaises(am.BackendDown):
-            self.ask(reply('{"memories": [{"content": "用', finish_reason="length"))
+    def test_a_category_of_the_settings_is_kept(self) -> None:
+        answer = reply('[{"content": "用 Go", "category": "recipe"}]')
+
+        self.assertEqual(self.ask(answer, categories={"recipe", "general"}), [("用 Go", "recipe", 5)])
+        self.assertEqual(self.ask(answer), [("用 Go", "general", 5)])
 
     def test_facts_are_bounded_in_length_and_number(self) -> None:
         self.assertEqual(len(self.ask(reply(json.dumps(["长" * 900])))[0][0]), 300)
@@ -2889,37 +2898,42 @@ class ModelReplies(unittest.TestCase):
 class Windows(unittest.TestCase):
     """Long talk is handed on in pieces that lose nothing."""
 
+    @staticmethod
+    def windows(talk: str, size: int) -> list[str]:
+        return am.windows(talk, size, SHIPPED["digest"]["roles"] | {"user": ["客人", "用户"]})
+
     def test_short_talk_is_one_piece_and_blank_talk_none(self) -> None:
-        self.assertEqual(am.windows("用户: 你好\n助手: 好\n"), ["用户: 你好\n助手: 好\n"])
-        self.assertEqual(am.windows(""), [])
+        self.assertEqual(self.windows("用户: 你好\n助手: 好\n", 8000), ["用户: 你好\n助手: 好\n"])
+        self.assertEqual(self.windows("", 8000), [])
 
     def test_it_parts_between_turns(self) -> None:
         talk = "".join(f"用户: {'甲' * 30}{n}\n助手: {'乙' * 30}\n" for n in range(20))
-        pieces = am.windows(talk, 100)
+        pieces = self.windows(talk, 100)
 
         self.assertEqual("".join(pieces), talk)
         self.assertTrue(all(len(piece) <= 100 and piece.endswith("\n") for piece in pieces))
         self.assertTrue(all(piece.startswith(("用户: ", "助手: ")) for piece in pieces))
 
-    def test_a_sequence_is_taken_turn_by_turn(self) -> None:
-        self.assertEqual(am.windows(["用户: 甲", "助手: 乙"], 12), ["用户: 甲\n助手: 乙\n"])
-        self.assertEqual(am.windows(["用户: 甲", "助手: 乙"], 11), ["用户: 甲\n", "助手: 乙\n"])
+    def test_the_words_for_roles_are_those_of_the_settings(self) -> None:
+        self.assertEqual(self.windows("客人: 甲\n助手: 乙\n", 12), ["客人: 甲\n助手: 乙\n"])
+        self.assertEqual(self.windows("客人: 甲\n助手: 乙\n", 11), ["客人: 甲\n", "助手: 乙\n"])
+        self.assertEqual(self.windows(f"客人: {'甲' * 10}", 10), [f"客人: {'甲' * 6}", f"客人: {'甲' * 4}"])
 
     def test_a_long_turn_goes_on_under_its_role(self) -> None:
         for name, talk in {"lines": "一行字\n" * 200, "sentences": "这是一句话。" * 100, "words": "word " * 200,
                            "one word": "长" * 1000}.items():
             with self.subTest(name):
-                pieces = am.windows(f"用户: {talk}", 90)
+                pieces = self.windows(f"用户: {talk}", 90)
 
                 self.assertTrue(all(len(piece) <= 90 and piece.startswith("用户: ") for piece in pieces))
                 self.assertEqual("".join(piece.removeprefix("用户: ") for piece in pieces), talk)
 
     def test_it_parts_at_lines_before_sentences(self) -> None:
-        self.assertEqual(am.windows("第一句。第二句\n第三句。第四句。", 12), ["第一句。第二句\n", "第三句。第四句。"])
+        self.assertEqual(self.windows("第一句。第二句\n第三句。第四句。", 12), ["第一句。第二句\n", "第三句。第四句。"])
 
     def test_the_same_facts_are_found_in_pieces(self) -> None:
         talk = "\n".join(f"用户: 端口改为 {n}" for n in range(1000, 1100))
-        self.assertEqual([fact for piece in am.windows(talk, 200) for fact in found(piece)], found(talk))
+        self.assertEqual([fact for piece in self.windows(talk, 200) for fact in found(piece)], found(talk))
 
 
 LOGS = HERE.parent / "shared" / "sessions"
@@ -3062,9 +3076,9 @@ class SessionLogs(SedimentSpec):
         for name in ("session.jsonl", "session.v2.jsonl.zstd", "session.v10.jsonl", "session.v4.jsonl", "session.lock"):
             path = self.log(said(name), name=name)
 
-        newest = sediment.newest_generation(os.path.dirname(path))
+        [newest] = sediment.logs_in(os.path.dirname(path))
 
-        self.assertEqual(os.path.basename(str(newest)), "session.v10.jsonl")
+        self.assertEqual(os.path.basename(newest), "session.v10.jsonl")
 
     def test_lines_end_at_newlines_only(self) -> None:
         odd = json.dumps(said("a\u2028b\u0085c"), ensure_ascii=False).encode() + b"\r\n"
@@ -3133,6 +3147,7 @@ class Injected(SedimentSpec):
                            ("<memory-context a='1'>x</memory-context>", ""),
                            ("a <agent-memory-context>x</agent-memory-context> b", "a  b"),
                            ("read scope</system-reminder>/task", "read scope</system-reminder>/task"),
+                           ("<system-reminder>no <memory-context> here</system-reminder>go", "go"),
                            ("what does <system-reminder> do?", "what does <system-reminder> do?"),
                            ("lone \ud800 half", "lone ? half")]:
             with self.subTest(raw):

@@ -4697,6 +4697,14 @@ def _foremost(facts: list[Fact], limit: int | None) -> list[Fact]:
     return [fact for fact in facts if fact in best][:limit]
 
 
+def _sign_pattern(kind: str, signs: list[str], noun: str) -> re.Pattern[str]:
+    """The signs of a kind as one pattern; a ConfigError names one that is none."""
+    try:
+        return re.compile("|".join(signs).replace("{noun}", noun))
+    except (re.error, TypeError) as fault:
+        raise ConfigError(f"digest.signs.{kind} holds what is no regular expression: {fault}", "quote each with '…'") from None
+
+
 class RuleDigester:
     """Finds facts by rule; `settings` is the section `digest` of the config."""
 
@@ -4706,7 +4714,7 @@ class RuleDigester:
         self._has = {kind: re.compile(_phrases(listed)) for kind, listed in words.items()}
         self._veto = re.compile("|".join(_phrases(words[k]) for k in ("question", "condition", "pending", "revoked")))
         self._early = re.compile("|".join(_phrases(words[k]) for k in ("hypothetical", "reported")))
-        self._signs = {kind: re.compile("|".join(signs).replace("{noun}", noun)) for kind, signs in settings["signs"].items()}
+        self._signs = {kind: _sign_pattern(kind, signs, noun) for kind, signs in settings["signs"].items()}
         self._kind_of = {word.lower(): kind for kind, listed in settings["labels"].items() for word in listed}
         self._role_of = {word.lower(): role for role, listed in settings["roles"].items() for word in listed}
         self._label = re.compile(rf"([^\s:：，,。(（=·a-z]{{0,10}}?|(?:[a-z]+ ){{0,2}})({_phrases(self._kind_of)})"

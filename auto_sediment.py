@@ -470,8 +470,12 @@ class Cursor:
     def __init__(self, slot: Any) -> None:
         self._slot = slot
         state = slot.read()
-        self._state: dict[str, Any] = {"key": state.get("key") or os.urandom(16).hex(), "last": state.get("last"),
-                                       "logs": state.get("logs") or {}, "sessions": state.get("sessions") or {}}
+        key, logs, sessions = state.get("key"), mapping(state.get("logs")), mapping(state.get("sessions"))
+        whole = isinstance(key, str) and re.fullmatch("[0-9a-f]{32}", key)      # of another key's prints nothing can be known
+        self._state: dict[str, Any] = {
+            "key": key if whole else os.urandom(16).hex(), "last": state.get("last"),
+            "logs": {log: entry for log, entry in logs.items() if isinstance(entry, list) and len(entry) == 3} if whole else {},
+            "sessions": {name: marks for name, marks in sessions.items() if isinstance(marks, list)} if whole else {}}
 
     def known(self, path: str, stamp: list[int]) -> str | None:
         """"" or why it was passed over, if this very file was read to its end; else None."""
@@ -561,7 +565,10 @@ class Sediment:
     def _log(self, name: str) -> bool:
         """Read and digest one log; False when it is none to learn from or was read before."""
         options, path = self._options, named_log(name)
-        stat = os.stat(path)                                   # before reading: what is appended now is seen next time
+        try:
+            stat = os.stat(path)                               # before reading: what is appended now is seen next time
+        except OSError as fault:
+            raise am.LogUnreadable(f"{path}: {fault.strerror}", "it was there a moment ago") from None
         stamp, named = [stat.st_size, stat.st_mtime_ns], options.mode == "file"
         known = None if named else self._cursor.known(path, stamp)
         if known == "" and options.mode == "all" or known and not (known == "subagent" and options.include_subagents):

@@ -1013,6 +1013,11 @@ class Configuration(Spec):
         self.assertEqual(self.memory.remember("BADGE-1234, 密码是 hunter2").content,
                          "[已脱敏:badge], 密码是 [已脱敏:password]")
 
+    def test_a_sign_that_is_no_pattern_is_named(self) -> None:
+        self.write("digest:\n  signs:\n    decision: ['we (chose']\n")
+        with self.assertRaisesRegex(am.ConfigError, "digest.signs.decision"):
+            self.memory.digest("we chose Rust")
+
     def test_a_mistyped_key_is_answered_with_the_nearest(self) -> None:
         with self.assertRaises(am.ConfigError) as caught:
             self.write("retrieval:\n  defualt_top_k: 3\n")

@@ -44,6 +44,7 @@ import re
 import sys
 import unicodedata
 from _thread import allocate_lock, start_new_thread
+from collections import Counter
 from functools import cached_property, lru_cache
 
 __version__ = "0.1.0"
@@ -1936,7 +1937,7 @@ def _nested(pattern: str) -> bool:
 # One trick recurs.  A scanner is one alternation in which harmless longer words
 # come first: 应用 hides the 用 of "use", 非常 the 非 of "not".
 
-_WIDE = tuple(zip("，：；！？（）", ",:;!?()"))      # NFKC alone takes 12 µs for a text that has one of these
+_WIDE = (*zip("，：；！？（）", ",:;!?()"), ("…", "..."))       # NFKC alone takes 12 µs for a text that has one of these
 _WORD = rf"{LETTER}++(?:[-./\\@'+#]++{LETTER}++)*+(?:\+\+|#)?"
 _NAME = rf"(?:「[^「」\n]+」|(?<!{LETTER})(?<![-./\\@+#]){_WORD})"
 _MASKED = r"\[已脱敏:[^\[\]\s]*\]"                      # how a masked secret shows
@@ -2401,8 +2402,7 @@ class Language:
 # of vectors), both fused by rank, and the floor below which we say nothing.
 # Pure: no disk, no network, no clock.
 #
-# How a text becomes terms.  Every term is a piece of `folded(text)`: that lets a
-# cold process look for a term before it cuts a text up.
+# Every term is a piece of `fold(text)`, so a cold process looks for it before it cuts a text up.
 #
 #     max_retry_count   max_retry_count, max, retry, count    snake_case, kebab-case, dotted.names
 #     fooBarBaz         foobarbaz, foo, bar, baz              camelCase
@@ -2420,24 +2420,8 @@ _RUN = "([^\0-\u0dff\u10a0-\u10ff\u13a0-\u13ff\u1c80-\u1cbf\u1e00-\u1fff\u2c00-\
 _HUMP = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 
 
-def _normal(text: str) -> str:
-    """NFKC, but for the punctuation of nearly every Chinese text: dropping it first saves 13 of 15 µs."""
-    if text.isascii():
-        return text
-    for mark in "，：；！？（）…":
-        text = text.replace(mark, " ")
-    return unicodedata.normalize("NFKC", text)
-
-
-def folded(text: str) -> str:
-    """The text as its terms are spelt: NFKC, casefolded."""
-    return _normal(text).casefold()
-
-
 def _grams(run: str) -> list[str]:
-    if len(run) == 1:
-        return [run]
-    return [run[at:at + 2] for at in range(len(run) - 1)] + [run[at:at + 3] for at in range(len(run) - 2)]
+    return [run[at:at + size] for size in (2, 3) for at in range(len(run) - size + 1)] if len(run) > 1 else [run]
 
 
 def _word_terms(word: str) -> list[str]:
@@ -2461,27 +2445,19 @@ def _cut(text: str) -> Iterator[tuple[bool, str]]:
 
 def tokenize_terms(text: str) -> list[str]:
     """The terms of a text, repeats kept: words with their parts, and 2- and 3-grams of Chinese and its like."""
-    return [term for run, piece in _cut(_normal(text))
+    return [term for run, piece in _cut(compatible(text))
             for term in (_grams(piece.casefold()) if run else _word_terms(piece))]
-
-
-def doc_length(text: str) -> int:
-    """How many terms a text has: the length BM25 divides by."""
-    return len(tokenize_terms(text))
 
 
 def _names(query: str) -> frozenset[str]:
     """The terms a query spells like names: capitalised beyond its first word, or with a capital inside."""
-    words = [piece for run, piece in _cut(_normal(query)) if not run]
+    words = [piece for run, piece in _cut(compatible(query)) if not run]
     return frozenset(term for at, word in enumerate(words)
                      if word[0].isupper() and (at or word[1:] != word[1:].lower()) for term in _word_terms(word))
 
 
-# A text scores Σ count · idf · f(k1 + 1) / (f + k1(1 − b + b · length / average)), Okapi BM25 with
-# idf = ln(1 + (N − n + .5)/(n + .5)), which is never negative; `count` is how often the query says the term.
-
-
 def _idf(size: int, holders: int) -> float:
+    """ln(1 + (N − n + .5) / (n + .5)), which is never negative."""
     from math import log
     return log(1 + (size - holders + 0.5) / (holders + 0.5))
 
@@ -2494,25 +2470,23 @@ class Matches(Record):
     postings: Mapping[str, Mapping[str, int]]     # term → {id: times it occurs there}
     having: Mapping[str, set[str]]                # one-character term → ids that have it anywhere
     lengths: Mapping[str, int]                    # id → number of terms, of all texts
-    total: int                                    # the sum of the lengths
     k1: float = 1.5
     b: float = 0.75
 
     def scores(self) -> dict[str, float]:
-        """The BM25 score of every text that has a term of the query, in no order."""
+        """{id: Σ count · idf · f(k1 + 1) / (f + k1(1 − b + b · length / average))}, Okapi BM25, of texts that share a term."""
         scores: dict[str, float] = {}
-        size, lengths, flat = len(self.lengths), self.lengths, self.k1 * (1 - self.b)
-        slope = self.k1 * self.b * size / max(self.total, 1)
+        size, flat = len(self.lengths), self.k1 * (1 - self.b)
+        slope = self.k1 * self.b * size / max(sum(self.lengths.values()), 1)
         for term, count in self.counts.items():
             found = self.postings[term]
             weight = count * (self.k1 + 1) * _idf(size, len(found))
             for id, times in found.items():
-                scores[id] = scores.get(id, 0.0) + weight * times / (times + flat + slope * lengths[id])
+                scores[id] = scores.get(id, 0.0) + weight * times / (times + flat + slope * self.lengths[id])
         return scores
 
     def ranked(self) -> list[tuple[str, float]]:
-        """(id, score), best first; below them, with lower scores, texts that only hold a lone character
-        of the query (`猫`) inside a longer run, where no gram of it is a term of theirs."""
+        """(id, score), best first; last come texts that only hold a lone character of the query (猫) inside a longer run."""
         scores = self.scores()
         step = min(scores.values(), default=1.0) / (len(self.having) + 1)
         faint: dict[str, float] = {}
@@ -2536,7 +2510,7 @@ class BM25Index:
 
     def search(self, query: str) -> list[tuple[float, int]]:
         """(score, position) of every text, best first; equals in the order given."""
-        scores = self._words.scores(query)
+        scores = self._words.matches(query).scores()
         return sorted(((scores.get(str(at), 0.0), at) for at in range(self._size)), key=lambda hit: -hit[0])
 
 
@@ -2544,7 +2518,7 @@ class Words:
     """The terms of many texts, kept while texts come and go."""
 
     def __init__(self, k1: float = 1.5, b: float = 0.75) -> None:
-        self._k1, self._b, self._total = k1, b, 0
+        self._k1, self._b = k1, b
         self._postings: dict[str, dict[str, int]] = {}
         self._lengths: dict[str, int] = {}
         self._terms: dict[str, tuple[str, ...]] = {}
@@ -2552,108 +2526,74 @@ class Words:
     def add(self, id: str, text: str) -> None:
         """Index a text under an id, in place of any earlier one."""
         self.remove(id)
-        terms = tokenize_terms(text)
-        for term in terms:
-            found = self._postings.setdefault(term, {})
-            found[id] = found.get(id, 0) + 1
-        self._terms[id], self._lengths[id] = tuple(set(terms)), len(terms)
-        self._total += len(terms)
+        counts = Counter(tokenize_terms(text))
+        for term, times in counts.items():
+            self._postings.setdefault(term, {})[id] = times
+        self._terms[id], self._lengths[id] = tuple(counts), counts.total()
 
     def remove(self, id: str) -> None:
         """Forget a text; an unknown id is no trouble."""
         for term in self._terms.pop(id, ()):
-            found = self._postings[term]
-            del found[id]
-            if not found:
+            del self._postings[term][id]
+            if not self._postings[term]:
                 del self._postings[term]
-        self._total -= self._lengths.pop(id, 0)
+        self._lengths.pop(id, None)
 
     def matches(self, query: str) -> Matches:
-        """Where the terms of a query occur."""
-        counts = _counts(query)
-        postings = {term: self._postings.get(term, {}) for term in counts}
-        having = {term: self._having(term) for term in counts if len(term) == 1 and _is_gram(term)}
-        return Matches(counts, _names(query), postings, having, self._lengths, self._total, self._k1, self._b)
-
-    def scores(self, query: str) -> dict[str, float]:
-        """{id: BM25 score} of the texts that share a term with the query."""
-        return self.matches(query).scores()
-
-    def _having(self, character: str) -> set[str]:
-        # Every term is looked at: 1.8 ms for 1,000 texts, paid by queries with a lone character alone.
-        return {id for term, found in self._postings.items() if character in term for id in found}
+        """Where the terms of a query occur; a lone character is looked for in every term, 1.8 ms for 1,000 texts."""
+        counts = Counter(tokenize_terms(query))
+        having = {lone: {id for term, found in self._postings.items() if lone in term for id in found}
+                  for lone in counts if len(lone) == 1 and _is_gram(lone)}
+        return Matches(counts, _names(query), {term: self._postings.get(term, {}) for term in counts}, having,
+                       self._lengths, self._k1, self._b)
 
 
-def cold_matches(query: str, texts: Mapping[str, str], lengths: Mapping[str, int],
-                 k1: float = 1.5, b: float = 0.75) -> Matches:
-    """What `Words.matches` gives, without indexing the texts; `lengths` are their `doc_length`s.
+def cold_matches(query: str, texts: Mapping[str, str], lengths: Mapping[str, int], k1: float = 1.5, b: float = 0.75) -> Matches:
+    """What `Words.matches` gives, without indexing the texts; `lengths` are the numbers of their terms.
 
-    A text is cut up only where a word of the query occurs in it: 1,000 texts cost 4 ms by a Chinese query,
-    6 to 12 by an English one; indexing them costs 82.
+    A text is cut up only where a word of the query occurs in it: 1,000 texts cost 4 to 12 ms; indexing them costs 82.
     """
-    counts = _counts(query)
+    counts = Counter(tokenize_terms(query))
     postings: dict[str, dict[str, int]] = {term: {} for term in counts}
-    having: dict[str, set[str]] = {term: set() for term in counts if len(term) == 1 and _is_gram(term)}
+    having = {lone: {id for id, text in texts.items() if lone in fold(text)}
+              for lone in counts if len(lone) == 1 and _is_gram(lone)}
     grams = [term for term in counts if _is_gram(term) and term not in having]
-    cut = _Wanted(term for term in counts if term not in grams)
+    words = frozenset(counts).difference(grams)
+    chunks: dict[str, list[str]] = {}                  # what each chunk between blanks has of them, for chunks repeat
     for id, text in texts.items():
-        normal = _normal(text)
-        spelt = normal.casefold()
+        text = compatible(text)
+        spelt = text.casefold()
         for term in grams:
             if term in spelt:
-                postings[term][id] = _times(term, spelt)
-        for term in cut.terms_of(normal, spelt):
-            postings[term][id] = postings[term].get(id, 0) + 1
-        for term, ids in having.items():
-            if term in spelt:
-                ids.add(id)
-    return Matches(counts, _names(query), postings, having, lengths, sum(lengths.values()), k1, b)
+                # Overlaps count; no run ends inside a gram, so the text need not be cut.
+                postings[term][id] = spelt.count(term) if term[0] != term[-1] else len(re.findall(f"(?={term})", spelt))
+        for chunk in text.split() if any(term in spelt for term in words) else ():
+            if chunk not in chunks:
+                chunks[chunk] = _wanted(chunk, words)
+            for term in chunks[chunk]:
+                postings[term][id] = postings[term].get(id, 0) + 1
+    return Matches(counts, _names(query), postings, having, lengths, k1, b)
 
 
-class _Wanted(dict[str, list[str]]):
-    """Which words (and lone characters) of a query each chunk between blanks has; remembered, as chunks repeat."""
-
-    def __init__(self, terms: Iterable[str]) -> None:
-        super().__init__()
-        self._terms = frozenset(terms)
-
-    def terms_of(self, normal: str, spelt: str) -> list[str]:
-        if not any(term in spelt for term in self._terms):
-            return []
-        return [term for terms in filter(None, map(self.__getitem__, normal.split())) for term in terms]
-
-    def __missing__(self, chunk: str) -> list[str]:
-        bare = chunk.strip(".,:;!?'\"()")
-        if bare.isascii() and bare.isalnum():                        # most are; cutting them costs three times as much
-            terms = _word_terms(bare)
-        elif any(term in bare.casefold() for term in self._terms):
-            terms = [term for run, piece in _cut(bare) for term in ([piece] if run else _word_terms(piece))]
-        else:
-            terms = []
-        self[chunk] = found = [term for term in terms if term in self._terms]
-        return found
-
-
-def _counts(query: str) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for term in tokenize_terms(query):
-        counts[term] = counts.get(term, 0) + 1
-    return counts
+def _wanted(chunk: str, words: frozenset[str]) -> list[str]:
+    """Which of these words, or lone characters, a chunk has; to cut it takes three times as long as `_word_terms`."""
+    bare = chunk.strip(".,:;!?'\"()")
+    if bare.isascii() and bare.isalnum():
+        terms = _word_terms(bare)
+    elif any(term in bare.casefold() for term in words):
+        terms = [term for run, piece in _cut(bare) for term in ([piece] if run else _word_terms(piece))]
+    else:
+        return []
+    return [term for term in terms if term in words]
 
 
 def _is_gram(term: str) -> bool:
     return term[0] > "\u0dff" and re.match(_RUN, term) is not None
 
 
-def _times(gram: str, spelt: str) -> int:
-    """How often a gram occurs, overlaps counted: no run ends inside it, so the text need not be cut."""
-    return spelt.count(gram) if gram[0] != gram[-1] else len(re.findall(f"(?={gram})", spelt))
-
-
-# The floor: nothing relevant, nothing returned.  A term of the query has content unless it is a stop word or
-# a gram with a function character (的, 在, 什么); where no term has, grams that hold any other character do.
-# 3-grams repeat what 2-grams say.  Coverage is the share of the content's idf mass that a text has; idf is
-# taken as in a store of `floor_size` memories at least, since in a store of three it says nothing.
+# The floor: nothing relevant, nothing returned.  A term has content unless it is a stop word or a gram with a function
+# character (的, 在, 什么); where none has, grams that hold any other character do.  3-grams repeat what 2-grams say.
+# Coverage is the share of the content's idf mass that a text has; in a store below `floor_size` idf says nothing.
 #
 #     content terms had   coverage         score or their weight   answer
 #     none                –                –                       no
@@ -2708,9 +2648,6 @@ def answers(ranked: Sequence[tuple[str, float]], matches: Matches, rules: Mappin
     return [(id, score) for id, score in ranked if any(id in matches.holders(term) for term in weights)]
 
 
-# Vectors are dense lists, or sparse {dimension: weight} with strings as dimensions, since they live in JSON.
-
-
 def rrf_merge(lists: Iterable[Sequence[str]], k: int = 60) -> list[tuple[str, float]]:
     """Reciprocal rank fusion: (id, Σ 1/(k + rank)), best first; equals in order of first appearance."""
     fused: dict[str, float] = {}
@@ -2721,16 +2658,11 @@ def rrf_merge(lists: Iterable[Sequence[str]], k: int = 60) -> list[tuple[str, fl
 
 
 def _dot(a: Any, b: Any) -> float:
+    """The product of dense lists, or of sparse {dimension: weight} with strings as dimensions, since they live in JSON."""
     from operator import mul
     if isinstance(a, dict):
         return float(sum([weight * b[at] for at, weight in a.items() if at in b]))
     return float(sum(map(mul, a, b)))
-
-
-def cosine(a: Any, b: Any) -> float:
-    """The cosine of two vectors of one kind; 0 where either is empty."""
-    size = (_dot(a, a) * _dot(b, b)) ** 0.5
-    return float(_dot(a, b) / size) if size else 0.0
 
 
 def unit(vector: Any) -> Any:
@@ -2752,30 +2684,21 @@ class LocalHashVectorizer:
 
     def __init__(self, dimensions: int = 2048) -> None:
         self.dimensions = dimensions
-        self._memo: dict[str, str] = {}
 
     def embed(self, texts: Sequence[str]) -> list[dict[str, float]]:
         """A sparse unit vector for each text, the same in every process."""
-        return [self._vector(" ".join(folded(text).split())) for text in texts]
+        runs = (" ".join(fold(text).split()) for text in texts)
+        return [unit(Counter(_hashed(gram, self.dimensions) for gram in (_grams(run) if run else ()))) for run in runs]
 
-    def _vector(self, text: str) -> dict[str, float]:
-        counts: dict[str, int] = {}
-        memo = self._memo
-        for gram in _grams(text) if text else ():
-            at = memo.get(gram) or self._dimension(gram)
-            counts[at] = counts.get(at, 0) + 1
-        vector: dict[str, float] = unit(counts)
-        return vector
 
-    def _dimension(self, gram: str) -> str:
-        try:
-            from _md5 import md5  # type: ignore[import-not-found]  # hashlib costs a cold process 5 ms more
-        except ImportError:
-            from hashlib import md5
-        if len(self._memo) > 100_000:                 # 15 MB
-            self._memo.clear()
-        digest = md5(gram.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-        return self._memo.setdefault(gram, str(int.from_bytes(digest[:8], "big") % self.dimensions))
+@lru_cache(1 << 16)
+def _hashed(gram: str, dimensions: int) -> str:
+    try:
+        from _md5 import md5  # type: ignore[import-not-found]  # hashlib costs a cold process 5 ms more
+    except ImportError:
+        from hashlib import md5
+    digest = md5(gram.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
+    return str(int.from_bytes(digest[:8], "big") % dimensions)
 
 
 # ── Graph ────────────────────────────────────────────────────────────────────
@@ -4997,7 +4920,7 @@ class AgentMemory:
         from zlib import crc32
         held = self._store.cached("lengths.json")
         sums = {id: crc32(text.encode()) for id, text in texts.items()}
-        lengths = {id: held[id] if held.get(id, (0,))[0] == sums[id] else [sums[id], doc_length(text)]
+        lengths = {id: held[id] if held.get(id, (0,))[0] == sums[id] else [sums[id], len(tokenize_terms(text))]
                    for id, text in texts.items()}
         if lengths != held:
             self._store.cache("lengths.json", lengths)

@@ -64,12 +64,13 @@ if TYPE_CHECKING:
     from difflib import SequenceMatcher
     from types import TracebackType
     from typing import Any, NoReturn, TypeVar, dataclass_transform
-    from urllib.request import OpenerDirector, Request
+    from urllib.request import Request
 
     R = TypeVar("R", bound="Record")
     T = TypeVar("T")
     Span = tuple[int, int]
     Found = tuple[int, int, str]
+    Lookup = Callable[[str], str | None]
 else:
     def dataclass_transform(**_):
         return lambda cls: cls
@@ -3724,11 +3725,20 @@ def post_json(url: str, payload: Any, key: str, seconds: float, allow_http: bool
     https, or http to this machine (to any with `allow_http`).  Redirects are refused, for the key would go
     along.  Trouble is a BackendDown with its cause; no message holds the key or more than a line of the answer.
     """
-    host = _host(url, allow_http)
+    from threading import Thread
+    host, answers = _host(url, allow_http), list[bytes | BackendDown]()
     request = _request(url, payload, key)
-    answer = _within(seconds, host, lambda: _exchange(request, host, key, seconds))
+    # The time-out of a socket starts again with each byte and leaves out the name look-up; so the exchange
+    # has a thread of its own, which is left to its fate when the time is up.
+    thread = Thread(target=lambda: answers.append(_answer(request, host, key, seconds)), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not answers:
+        raise BackendDown(f"{host}: no whole answer within {seconds:g} s", "raise `seconds`, or try again later")
+    if isinstance(answers[0], BackendDown):
+        raise answers[0]
     try:
-        return json.loads(answer)
+        return json.loads(answers[0])
     except (ValueError, RecursionError):
         raise BackendDown(f"{host}: the answer is not JSON") from None
 
@@ -3737,10 +3747,10 @@ def _host(url: str, allow_http: bool) -> str:
     from urllib.parse import urlsplit
     try:
         parts = urlsplit(url if url.isascii() and url.isprintable() and " " not in url else "")
-        scheme, host, login = parts.scheme, parts.hostname or "", "@" in parts.netloc or parts.port == 0
+        scheme, host = parts.scheme, "" if "@" in parts.netloc or parts.port == 0 else parts.hostname
     except ValueError:
-        scheme, host, login = "", "", False
-    if scheme not in ("http", "https") or not host or login:
+        scheme = host = ""
+    if scheme not in ("http", "https") or not host:
         raise ConfigError("the url of a service is a whole http(s) address without user and password")
     if scheme == "http" and host not in _LOOPBACK and not allow_http:
         raise ConfigError(f"http to {host} shows texts and key to the network", "use https, or set `allow_http: true`")
@@ -3751,77 +3761,41 @@ def _request(url: str, payload: Any, key: str) -> Request:
     from urllib.request import Request
     if not key.isascii() or not key.isprintable():
         raise ConfigError("a key holds a character that cannot be sent", "copy it again, without blanks or line ends")
-    body = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
-    request = Request(url, body, {"Content-Type": "application/json", "Accept": "application/json",
-                                  "User-Agent": "agent-memory"})
+    request = Request(url, json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"), {
+        "Content-Type": "application/json", "Accept": "application/json", "User-Agent": "agent-memory"})
     if key:
         request.add_unredirected_header("Authorization", f"Bearer {key}")
     return request
 
 
-def _within(seconds: float, host: str, exchange: Callable[[], bytes]) -> bytes:
-    """The bytes an exchange gives, if it does in time.
-
-    The time-out of a socket starts again with each byte and leaves out the name look-up; so the exchange
-    has a thread of its own, which is left to its fate when the time is up.
-    """
-    from threading import Thread
-    results: list[bytes | AgentMemoryError] = []
-
-    def run() -> None:
-        try:
-            results.append(exchange())
-        except AgentMemoryError as error:
-            results.append(error)
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not results:
-        raise BackendDown(f"{host}: no whole answer within {seconds:g} s", "raise `seconds`, or try again later")
-    if isinstance(results[0], AgentMemoryError):
-        raise results[0]
-    return results[0]
-
-
-def _exchange(request: Request, host: str, key: str, seconds: float) -> bytes:
+def _answer(request: Request, host: str, key: str, seconds: float) -> bytes | BackendDown:
+    """What a service answers, or why it does not; no redirect is followed, and no proxy asked for this machine."""
     from http.client import HTTPException
     from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+    refusing = type("Refusing", (HTTPRedirectHandler,), {"redirect_request": lambda *_: None})
     try:
-        with _opener(host).open(request, timeout=seconds) as response:
+        opener = build_opener(refusing, *([ProxyHandler({})] if host in _LOOPBACK else []))
+        with opener.open(request, timeout=seconds) as response:
             return _whole(response, host, seconds)
     except HTTPError as error:
         with error:
-            raise _refusal(host, error.code, error, key) from None
+            return _refusal(host, error.code, error, key)
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         cause = getattr(reason, "strerror", None) or type(reason).__name__
-        raise BackendDown(f"{host}: {_short(cause, key)}", "check the network, and `url`") from None
+        return BackendDown(f"{host}: {_short(cause, key)}", "check the network, and `url`")
 
 
-def _opener(host: str) -> OpenerDirector:
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
-
-    class Refusing(HTTPRedirectHandler):
-        def redirect_request(self, *_: Any, **__: Any) -> None:
-            """No redirect is followed; its status becomes the error."""
-
-    return build_opener(Refusing, *([ProxyHandler({})] if host in _LOOPBACK else []))
-
-
-def _whole(response: Any, host: str, seconds: float) -> bytes:
+def _whole(response: Any, host: str, seconds: float) -> bytes | BackendDown:
     from time import monotonic
     end, chunks, size = monotonic() + seconds, [], 0
-    while chunk := response.read1(2 ** 16):
+    while (chunk := response.read1(2 ** 16)) and monotonic() < end:         # later nobody waits for it any longer
         chunks.append(chunk)
         size += len(chunk)
         if size > _LARGEST_ANSWER:
-            raise BackendDown(f"{host}: the answer is larger than 64 MB")
-        if monotonic() > end:                          # nobody waits for it any longer
-            break
-    if response.length:
-        raise BackendDown(f"{host}: the answer broke off")
-    return b"".join(chunks)
+            return BackendDown(f"{host}: the answer is larger than 64 MB")
+    return BackendDown(f"{host}: the answer broke off") if response.length else b"".join(chunks)
 
 
 def _refusal(host: str, status: int, response: Any, key: str) -> BackendDown:
@@ -3877,8 +3851,8 @@ class HttpVectorizer(_Service):
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """A unit vector for each text, in their order."""
-        return [vector for at in range(0, len(texts), max(1, self.batch))
-                for vector in self._vectors(texts[at:at + max(1, self.batch)], self.body)]
+        size = max(1, self.batch)
+        return [vector for at in range(0, len(texts), size) for vector in self._vectors(texts[at:at + size], self.body)]
 
     def embed_query(self, text: str) -> list[float]:
         """The unit vector of a question."""
@@ -3916,10 +3890,10 @@ def _in_order(reply: Any, field: str, count: int) -> list[dict[str, Any]]:
 
 
 def _numbers(values: Any, count: int | None = None) -> list[float]:
-    if count not in (None, len(values) if isinstance(values, list) else -1):
-        raise BackendDown(f"asked for {count} scores, got another number")
     if not isinstance(values, list) or not all(type(v) in (int, float) and -1e300 < v < 1e300 for v in values):
         raise BackendDown("the answer holds something that is no finite number")
+    if count not in (None, len(values)):
+        raise BackendDown(f"asked for {count} scores, got {len(values)}")
     return [float(value) for value in values]
 
 
@@ -3929,9 +3903,7 @@ def checked_vectors(vectors: Sequence[Any], count: int, dimensions: int | None =
         raise BackendDown(f"asked for {count} vectors, got {len(vectors)}")
     for vector in vectors:
         _numbers(list(vector.values()) if isinstance(vector, dict) else vector)
-    sizes = {len(vector) for vector in vectors if not isinstance(vector, dict)}
-    if dimensions:
-        sizes |= {dimensions}
+    sizes = {len(vector) for vector in vectors if not isinstance(vector, dict)} | ({dimensions} if dimensions else set())
     if len(sizes) > 1 or 0 in sizes:
         raise BackendDown(f"vectors of unequal sizes: {sorted(sizes)}")
     return [unit(vector) for vector in vectors]
@@ -3971,19 +3943,15 @@ class Breaker:
     def failed(self, name: str, reason: str) -> None:
         """Note a failure."""
         entry = self.state.get(name)
-        failures = entry.get("failures", 0) if isinstance(entry, dict) else 0
+        failures = entry.get("failures") if isinstance(entry, dict) else 0
         self.state[name] = {"failed_at": self._now().isoformat(timespec="seconds"), "reason": reason,
-                            "failures": (failures if type(failures) is int else 0) + 1}
+                            "failures": failures + 1 if type(failures) is int else 1}
         self._save(self.state)
 
     def reset(self, name: str) -> None:
         """Let a service be called again at once."""
         if self.state.pop(name, None) is not None:
             self._save(self.state)
-
-
-# What foreign code may raise; a backend named as package.module:Class is the one stranger here.
-_FOREIGN = (OSError, RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, ImportError)
 
 
 class Guarded:
@@ -4015,7 +3983,8 @@ class Guarded:
         except BackendDown as error:
             self._breaker.failed(self.name, error.message)
             raise
-        except _FOREIGN as error:
+        except (OSError, RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, ImportError) as error:
+            # A backend named as package.module:Class is the one stranger here.
             reason = f"{type(error).__name__}: {_short(str(error), getattr(self._backend, 'key', ''))}"
             self._breaker.failed(self.name, reason)
             raise BackendDown(f"{self.name}: {reason}") from error
@@ -4040,24 +4009,22 @@ class Backend(Record):
     alone: float | None = None # not fused: asked only where words find nothing, believed from this cosine on
 
 
-def build_vectorizer(name: str, block: Mapping[str, Any], lookup: Callable[[str], str | None]) -> Backend:
+def build_vectorizer(name: str, block: Mapping[str, Any], lookup: Lookup) -> Backend:
     """The backend of a block of vectors.backends; `lookup` gives the value of a key by its name."""
-    rest = {field: value for field, value in block.items() if field not in ("threshold", "alone")}
-    vectorizer = _built(f"vectors.backends.{name}", VECTORIZERS, rest, lookup)
+    vectorizer = _built(f"vectors.backends.{name}", VECTORIZERS, block, lookup, ("kind", "threshold", "alone"))
     return Backend(name, vectorizer, str(block.get("model") or block.get("kind")), block.get("threshold", 0.3),
                    not isinstance(vectorizer, LocalHashVectorizer), block.get("alone"))
 
 
-def build_reranker(block: Mapping[str, Any], lookup: Callable[[str], str | None]) -> Any:
+def build_reranker(block: Mapping[str, Any], lookup: Lookup) -> Any:
     """The reranker of the section rerank; None where it is off, or left to `auto` without its key."""
-    rest = {field: value for field, value in block.items() if field != "enabled"}
     enabled = block.get("enabled", "auto")
-    if not enabled or enabled == "off" or (enabled == "auto" and not _has_key(rest, lookup)):
+    if not enabled or enabled == "off" or enabled == "auto" and not _has_key(block, lookup):
         return None
-    return _built("rerank", RERANKERS, rest, lookup)
+    return _built("rerank", RERANKERS, block, lookup, ("kind", "enabled"))
 
 
-def choose(vectors: Mapping[str, Any], lookup: Callable[[str], str | None], choice: str = "") -> Backend:
+def choose(vectors: Mapping[str, Any], lookup: Lookup, choice: str = "") -> Backend:
     """The backend to use: the one named by `choice` or the settings, or the first in order that has its key."""
     backends, choice = vectors["backends"], choice or vectors["backend"]
     for name in [choice] if choice != "auto" else vectors["order"]:
@@ -4068,14 +4035,14 @@ def choose(vectors: Mapping[str, Any], lookup: Callable[[str], str | None], choi
     raise ConfigError("vectors.order: no backend has its key", "add `local`, which needs none")
 
 
-def _has_key(block: Mapping[str, Any], lookup: Callable[[str], str | None]) -> bool:
+def _has_key(block: Mapping[str, Any], lookup: Lookup) -> bool:
     return not block.get("key") or bool(lookup(str(block["key"])))
 
 
-def _built(where: str, kinds: Mapping[str, Any], block: Mapping[str, Any], lookup: Callable[[str], str | None]) -> Any:
-    kind = str(block.get("kind", "http"))
-    maker = kinds.get(kind) or _imported(where, kind, kinds)
-    fields = {field: value for field, value in block.items() if field != "kind"}
+def _built(where: str, kinds: Mapping[str, Any], block: Mapping[str, Any], lookup: Lookup, ours: tuple[str, ...]) -> Any:
+    """The backend a block describes; the settings that are `ours` are not told to it."""
+    maker = _maker(where, str(block.get("kind", "http")), kinds)
+    fields = {field: value for field, value in block.items() if field not in ours}
     if fields.get("key"):
         fields["key"] = _key(where, str(fields["key"]), lookup)
     try:
@@ -4088,20 +4055,19 @@ def _built(where: str, kinds: Mapping[str, Any], block: Mapping[str, Any], looku
         raise ConfigError(f"{where}: {said}", f"settings: kind, {', '.join(known)}") from None
 
 
-def _key(where: str, name: str, lookup: Callable[[str], str | None]) -> str:
+def _key(where: str, name: str, lookup: Lookup) -> str:
     if not re.fullmatch("[A-Z][A-Z0-9_]{0,63}", name):          # a key pasted here: so it is not repeated
         raise ConfigError(f"{where}.key is not a NAME_IN_CAPITALS", "the key itself belongs into the .env of the data root")
-    value = (lookup(name) or "").strip()
-    if not value:
-        raise ConfigError(f"{where}: {name} is not set", f"set {name} in the environment or in the .env of the data root")
-    return value
+    if value := (lookup(name) or "").strip():
+        return value
+    raise ConfigError(f"{where}: {name} is not set", f"set {name} in the environment or in the .env of the data root")
 
 
-def _imported(where: str, kind: str, kinds: Mapping[str, Any]) -> Any:
+def _maker(where: str, kind: str, kinds: Mapping[str, Any]) -> Any:
     from importlib import import_module
     module, _, name = kind.partition(":")
     try:
-        return getattr(import_module(module if name else ""), name)
+        return kinds.get(kind) or getattr(import_module(module if name else ""), name)
     except (ImportError, AttributeError, ValueError) as error:
         why = str(error) if name else f"unknown kind {kind!r}"
         raise ConfigError(f"{where}: {why}", f"kinds: {', '.join(kinds)}, or package.module:Class") from None

@@ -3771,13 +3771,19 @@ def _request(url: str, payload: Any, key: str) -> Request:
 def _answer(request: Request, host: str, key: str, seconds: float) -> bytes | BackendDown:
     """What a service answers, or why it does not; no redirect is followed, and no proxy asked for this machine."""
     from http.client import HTTPException
+    from time import monotonic
     from urllib.error import HTTPError
     from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
     refusing = type("Refusing", (HTTPRedirectHandler,), {"redirect_request": lambda *_: None})
+    opener = build_opener(refusing, *([ProxyHandler({})] if host in _LOOPBACK else []))
+    end, body = monotonic() + seconds, bytearray()
     try:
-        opener = build_opener(refusing, *([ProxyHandler({})] if host in _LOOPBACK else []))
         with opener.open(request, timeout=seconds) as response:
-            return _whole(response, host, seconds)
+            while (chunk := response.read1(2 ** 20)) and monotonic() < end:         # later nobody waits for it any longer
+                body += chunk
+                if len(body) > _LARGEST_ANSWER:
+                    return BackendDown(f"{host}: the answer is larger than 64 MB")
+        return BackendDown(f"{host}: the answer broke off") if response.length else bytes(body)
     except HTTPError as error:
         with error:
             return _refusal(host, error.code, error, key)
@@ -3785,17 +3791,6 @@ def _answer(request: Request, host: str, key: str, seconds: float) -> bytes | Ba
         reason = getattr(error, "reason", error)
         cause = getattr(reason, "strerror", None) or type(reason).__name__
         return BackendDown(f"{host}: {_short(cause, key)}", "check the network, and `url`")
-
-
-def _whole(response: Any, host: str, seconds: float) -> bytes | BackendDown:
-    from time import monotonic
-    end, chunks, size = monotonic() + seconds, [], 0
-    while (chunk := response.read1(2 ** 16)) and monotonic() < end:         # later nobody waits for it any longer
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > _LARGEST_ANSWER:
-            return BackendDown(f"{host}: the answer is larger than 64 MB")
-    return BackendDown(f"{host}: the answer broke off") if response.length else b"".join(chunks)
 
 
 def _refusal(host: str, status: int, response: Any, key: str) -> BackendDown:
@@ -3818,11 +3813,8 @@ def _short(said: str, key: str) -> str:
     return re.sub(r"[\w+/=*-]{16,}", "…", line)[:120]
 
 
-# Backends.  Their fields are the keys of their block in config.yaml.
-
-
 class _Service(Record):
-    """What every HTTP service is told; the key is never shown."""
+    """What every HTTP service is told, the keys of its block in config.yaml; the key is never shown."""
 
     url: str
     model: str
@@ -3859,8 +3851,8 @@ class HttpVectorizer(_Service):
         return self._vectors([self.query_prefix + text], self.query_body or self.body)[0]
 
     def _vectors(self, texts: Sequence[str], body: Mapping[str, Any]) -> list[list[float]]:
-        rows = _in_order(self._post({"input": list(texts), **body}), "data", len(texts))
-        return checked_vectors([row.get("embedding") for row in rows], len(texts), self.dimensions)
+        rows = _in_order(self._post({"input": list(texts), **body}), "data", "embedding", len(texts))
+        return checked_vectors(rows, len(texts), self.dimensions)
 
 
 class HttpReranker(_Service):
@@ -3868,9 +3860,10 @@ class HttpReranker(_Service):
 
     def rank(self, query: Clean, documents: Sequence[Clean]) -> list[float]:
         """A score for each document, higher is better; only their order means something."""
-        reply = self._post({"query": query, "documents": list(documents), "top_n": len(documents),
-                            "return_documents": False}) if documents else {"results": []}
-        return _numbers([row.get("relevance_score") for row in _in_order(reply, "results", len(documents))])
+        if not documents:
+            return []
+        asked = {"query": query, "documents": list(documents), "top_n": len(documents), "return_documents": False}
+        return _numbers(_in_order(self._post(asked), "results", "relevance_score", len(documents)))
 
 
 # Names from the specification; what sets them apart stands in their blocks of config.yaml.
@@ -3878,15 +3871,15 @@ JinaVectorizer = SiliconFlowVectorizer = HttpVectorizer
 SiliconFlowReranker = HttpReranker
 
 
-def _in_order(reply: Any, field: str, count: int) -> list[dict[str, Any]]:
-    """The rows of a reply, by their `index`; as they came, where none has one."""
+def _in_order(reply: Any, field: str, value: str, count: int) -> list[Any]:
+    """A value of each row of a reply, by their `index`; as they came, where none has one."""
     rows = reply.get(field) if isinstance(reply, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise BackendDown(f"the answer has no list `{field}`")
-    places = [row.get("index", at) for at, row in enumerate(rows)]
-    if any(type(at) is not int for at in places) or sorted(places) != list(range(count)):
+    placed = {row.get("index", at): row.get(value) for at, row in enumerate(rows)}
+    if any(type(at) is not int for at in placed) or len(rows) != count or sorted(placed) != list(range(count)):
         raise BackendDown(f"asked for {count} results, got {len(rows)}, or not one for each")
-    return [row for _, row in sorted(zip(places, rows), key=lambda pair: pair[0])]
+    return [placed[at] for at in range(count)]
 
 
 def _numbers(values: Any, count: int | None = None) -> list[float]:
@@ -3991,8 +3984,6 @@ class Guarded:
         self._breaker.reset(self.name)
         return answer
 
-
-# From settings to backends.
 
 VECTORIZERS: dict[str, Any] = {"hash": LocalHashVectorizer, "http": HttpVectorizer}
 RERANKERS: dict[str, Any] = {"http": HttpReranker}

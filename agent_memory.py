@@ -1439,7 +1439,6 @@ _REFERENCE = (
 _INFLECTED = r".+(?:ed|ing|ly|[ai]ble|ive|ous|ful|less|ary|ory|[ae]nt|al|ic|ish|n't|ry)$"
 _KNOWN = (_MARK + r"|;base64,[A-Za-z0-9+/=]+|ssh-[a-z0-9-]+ AAAA[A-Za-z0-9+/=]+|sha(?:256|384|512)[-:][A-Za-z0-9+/=]+"
           r"|-----BEGIN (?:[A-Z0-9]+ ){0,3}(?:CERTIFICATE|PUBLIC KEY)[A-Z ]*-----(?:(?:\s|\\n)*[A-Za-z0-9+/=]{16,})*")
-_KNOWN_BY = ("[已脱敏:", "base64,", " AAAA", "-----BEGIN", "sha256", "sha384", "sha512")
 # A private key: whole, on one line, quoted, or cut off before its end.
 _ARMOUR = (r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY[A-Z ]*-----"
            r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END[^-]{0,72}-----"
@@ -1532,13 +1531,12 @@ class Redactor:
         for word, label, grade in (entry for entry in self._labels if entry[0] in shadow.low):
             free = last = 0
             for i in _places(word, shadow.low):
-                end, room = i + len(word), i - last
+                end, room, before = i + len(word), i - last, shadow.flat[i - 1:i]
                 last = end
-                if i < free or end in seen or not _starts(shadow.flat, i, word):
+                glued = word[0].isascii() and before.isascii() and before.isalnum()
+                if i < free or end in seen or glued and len(word) < 5 and not (shadow.flat[i].isupper() and before.islower()):
                     continue
                 seen.add(end)
-                if grade == "skip":
-                    continue
                 for start, stop in self._after(shadow, i, end, grade) or self._before(shadow, i, grade, room):
                     free = max(free, stop)
                     yield start, stop, label
@@ -1546,7 +1544,7 @@ class Redactor:
     def _after(self, shadow: Shadow, begin: int, end: int, grade: str) -> list[Span]:
         """The value that follows a label, or the several codes or words of a phrase."""
         between = re.compile(self._between).match(shadow.low, end)
-        if not between:
+        if not between or grade == "skip":
             return []
         at, kind = between.end(), between.lastgroup or ""
         if grade == "phrase":
@@ -1601,24 +1599,23 @@ class Redactor:
 
     def _columns(self, shadow: Shadow) -> Iterator[Found]:
         """Cells under a heading that is a label, in tables drawn with bars."""
-        if "|" not in shadow.low or "--" not in shadow.low:
-            return
-        labels = [entry for entry in reversed(self._labels) if entry[0] in shadow.low]
-        at, heads, previous = 0, dict[int, tuple[str, str]](), ""
-        for line in shadow.low.split("\n"):
+        lines = shadow.low.split("\n") if "|" in shadow.low and "--" in shadow.low else []
+        labels = [entry for entry in reversed(self._labels) if entry[0] in shadow.low] if lines else []
+        place, heads, above = 0, dict[int, tuple[str, str]](), list[str]()
+        for line in lines:
+            cells = line.split("|")
             if _ruling(line):
-                cells = enumerate(cell.strip(" *`") for cell in previous.split("|")[:64])
-                heads = {n: (label, grade) for n, cell in cells for word, label, grade in labels if cell.endswith(word)}
-            elif "|" not in line:
+                heads = {n: (label, grade) for n, cell in enumerate(above[:64]) for word, label, grade in labels
+                         if cell.strip(" *`").endswith(word)}
+            elif len(cells) == 1:
                 heads = {}
-            place = at
-            for n, cell in enumerate(line.split("|")[:64] if heads else ()):
+            for n, cell in enumerate(cells):
                 label, grade = heads.get(n, ("", ""))
                 if grade in _GRADES:
                     start = place + len(cell) - len(cell.lstrip())
                     yield from ((*span, label) for span in self._value(shadow.flat, start, grade, 3))
                 place += len(cell) + 1
-            at, previous = at + len(line) + 1, line
+            above = cells
 
     def _random(self, shadow: Shadow) -> Iterator[Found]:
         """Long random tokens nobody named; digests and UUIDs only beside a word such as 令牌."""
@@ -1770,14 +1767,6 @@ def _codes(low: str, at: int) -> list[Span]:
     return spans
 
 
-def _starts(flat: str, i: int, word: str) -> bool:
-    """Whether a label begins here: at a boundary, at a hump, or so long that it needs neither."""
-    before = flat[i - 1:i]
-    if not word[0].isascii() or not before.isascii() or not before.isalnum():
-        return True
-    return len(word) > 4 or flat[i].isupper() and before.islower()
-
-
 def _ruling(line: str) -> bool:
     """Whether a line is the rule under the head of a table."""
     return "--" in line and not line.strip("-:| \t")
@@ -1832,7 +1821,7 @@ def _shadow(text: str) -> Shadow:
         flat = "".join(map(_shown, text))
         if len(flat) != len(text):
             origin = [i for i, char in enumerate(text) if _shown(char)]
-    if any(word in flat for word in _KNOWN_BY):
+    if any(word in flat for word in ("[已脱敏:", "base64,", " AAAA", "-----BEGIN", "sha256", "sha384", "sha512")):
         flat = re.sub(_KNOWN, lambda found: _HOLE * len(found[0]), flat)
     return Shadow(flat, flat.lower(), origin)
 

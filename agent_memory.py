@@ -1415,7 +1415,7 @@ _BETWEEN = (
     r"|(?P<says>(?:\s(?:for|of|on|to|at|in)(?:\s[\w.@/-]{1,40}){1,4}?)?"
     r"(?:(?:'s|,?\s(?:{says}|from\s\S{1,40}\sto)){1,6}\s?(?:[:=]|->)?\s{1,3}|\s?(?:[:=]|->|→)[ \t]{0,40}|\s[-–—]\s)"
     r"|\s?(?:[由从] ?[!-~]{1,40} ?)?"
-    r"(?:{han}{0,8}?(?:，{han}{0,6}?)?(?:{chinese}|->|:)|[我先就都也还请]?(?:统一)?用)(?:了|的是)?"
+    r"(?:[^\0-\x7f；（）？【】。「」『』《》“”‘’、→–—…\ue000]{0,8}?(?:{chinese}|->|:)|[我先就都也还请]?(?:统一)?用)(?:了|的是)?"
     r"(?:[ \t]{0,40}[:=])?[ \t]{0,40}(?:\n[ \t]{0,40})?)"
     r"|(?P<blank>[ \t]{1,8}|(?<={han})))(?:(?:bearer|basic|token|apikey)[ \t]{1,40}(?=\S)|\[(?=\d))?"
 ).replace("{han}", HAN)
@@ -1431,12 +1431,12 @@ _BEFORE = (
 _REFERENCE = (
     r"(?ai)\$[({]|\$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+)$"
     r"|[{\[<]|\([a-z_]+[.(]|%[({sd]|![a-z]|\.\.\.|[a-z][a-z+]{1,11}://|@[A-Za-z_]+$|[A-Za-z_][\w.]*[(\[]"
-    r"|[A-Za-z_]+(?:\.[A-Za-z_]+)+$|(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.-]+[/\\])+[\w.-]*$|/[a-z]+$"
+    r"|[A-Za-z_]+(?:\.[A-Za-z_]+)+$|(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:{part}+[/\\])+{part}*$|/[a-z]+$"
     r"|v?\d+(?:\.\d+)+(?:[-+][\w.-]+)?$"
-    r"|[\w/-]+\.(?:py|js|ts|md|json|ya?ml|txt|pem|key|crt|env|cfg|ini|toml|log|sh|html?)$"
+    r"|(?:{part}|/)+\.(?:py|js|ts|md|json|ya?ml|txt|pem|key|crt|env|cfg|ini|toml|log|sh|html?)$"
     r"|\d[\d.,]*(?:k|m|g|b|s|h|d|ms|kb|mb|gb|px|min|bits?|chars?|days?|tokens?)$"
     r"|\d{4}-\d\d?-\d\d?(?:t[\d:.z+-]*)?$"
-)
+).replace("{part}", r"[^\s!-,/:-@\[-^`{-~]")     # letters of any alphabet, digits, _, -, .
 _CHARACTERS = rf"({HAN}{{2,10}})([A-Za-z0-9@#$%!*_.-]{{2,16}})?(?!\w)"
 _INFLECTED = r".+(?:ed|ing|ly|[ai]ble|ive|ous|ful|less|ary|ory|[ae]nt|al|ic|ish|n't|ry)$"
 _KNOWN = (_MARK + r"|;base64,[A-Za-z0-9+/=]+|ssh-[a-z0-9-]+ AAAA[A-Za-z0-9+/=]+|sha(?:256|384|512)[-:][A-Za-z0-9+/=]+"

@@ -2387,8 +2387,7 @@ class Language:
 # ── Ranking ──────────────────────────────────────────────────────────────────
 #
 # Which memories answer a query: by their words (BM25), by their meaning (cosine
-# of vectors), both fused by rank, and the floor below which we say nothing.
-# Pure: no disk, no network, no clock.
+# of vectors), both fused by rank, and the floor below which we say nothing.  Pure.
 #
 # Every term is a piece of `fold(text)`, so a cold process looks for it before it cuts a text up.
 #

@@ -2122,6 +2122,7 @@ class Language:
         self._alike: Mapping[str, Any] = settings["deduplication"]
         self._says: Mapping[str, Any] = settings["conflicts"]
         self._graph: Mapping[str, Any] = settings["graph"]
+        self._asserted = lru_cache(1 << 14)(self.assertions)         # a process asks about the same memories again
         self._patterns: dict[tuple[str, ...], re.Pattern[str]] = {}
 
     # ── duplicates ──
@@ -2227,7 +2228,7 @@ class Language:
             level = _level(memory.content)
             if level == _level(text) or not any(self._mentions(level, said) for said in mine.values()):
                 continue
-            for theirs in self.assertions(memory.content):
+            for theirs in self._asserted(memory.content):
                 if (said := mine.get(theirs.entity)) and _opposed(said, theirs):
                     kind = "value" if said.value else "positive" if theirs.positive else "negative"
                     found.append(Conflict(memory.id, said.name, kind, memory.content))

@@ -34,14 +34,23 @@ QUERIES = ["数据库备份放在哪个区域", "which port does the cache use",
            "登录页面", "invoice"]
 
 
+def vocabulary(seed: int, own: list[str], parts: list[str], length: int) -> list[str]:
+    """Words of our own first, then two thousand made of parts."""
+    chosen = random.Random(seed)
+    return own + ["".join(chosen.choices(parts, k=chosen.randrange(2, length))) for _ in range(2000)]
+
+
 def sentences(count: int) -> list[str]:
     """Sentences of 40–300 characters, Chinese and English in turn, words as unevenly frequent as in real text."""
     chosen = random.Random(11)
+    syllables = [first + vowel for first in "bcdfghklmnprstvw" for vowel in "aeiou"]
+    latin = vocabulary(5, LATIN, syllables, 5)
+    chinese = vocabulary(6, CHINESE, [chr(0x4E00 + 7 * n) for n in range(900)], 4)
     made = []
     for number in range(count):
-        words, joint = (LATIN, " ") if number % 2 else (CHINESE, "")
+        words, joint = (latin, " ") if number % 2 else (chinese, "")
         weights = [1 / rank for rank in range(1, len(words) + 1)]
-        parts = [f"{word}{chosen.randrange(10_000) if chosen.random() < 0.25 else ''}"
+        parts = [f"{word}{chosen.randrange(10_000) if chosen.random() < 0.1 else ''}"
                  for word in chosen.choices(words, weights, k=chosen.randrange(8, 42 if number % 2 else 90))]
         made.append(f"{number * 7919} " + joint.join(parts)[:chosen.randrange(40, 300)])
     return made

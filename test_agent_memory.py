@@ -13,7 +13,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import errno
 import io
+import itertools
 import json
 import math
 import os
@@ -27,12 +29,13 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import unicodedata
 import unittest
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -814,6 +817,568 @@ class Commits(Spec):
         writer.wait()
         writer.stdout.close()
         self.assertEqual(impatient.remember("the sky is blue").outcome, "added")
+
+
+FINISHED, TROUBLE, KILLED, CARRIED_ON, WRONG = 0, 1, 9, 10, 11           # how a child of Crashes ends
+
+
+class Interruption:
+    """Counts the calls that change files; at the chosen one this process dies, or the disk is full from there on.
+
+    After one call is before the next, so each point is tried once.  What was written and not yet
+    synced is torn there: none of it, half or all reached the disk.
+    """
+
+    CALLS = ("open", "write", "fsync", "replace", "unlink", "utime", "mkdir")
+
+    def __init__(self, at: int, how: str) -> None:
+        self.at, self.how, self.count = at, how, 0
+        for name in self.CALLS:
+            setattr(os, name, self._counted(name, getattr(os, name)))
+
+    def _counted(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            if name == "open" and not args[1] & os.O_CREAT:
+                return real(*args, **named)
+            self.count += 1
+            if self.how == "killed" and self.count == self.at:
+                with contextlib.suppress(OSError):       # a directory cannot be torn
+                    if name == "fsync":
+                        os.ftruncate(args[0], os.fstat(args[0]).st_size * (self.at % 3) // 2)
+                os._exit(KILLED)
+            if self.how != "killed" and self.count >= self.at and name not in ("unlink", "utime"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), args[0])
+            return None if name == "fsync" else real(*args, **named)     # the kernel outlives us
+        return call
+
+
+def forked(work: Callable[[], object]) -> int:
+    """A process that does this work, by its id; a fork, for an interpreter takes longer to start than most work."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = WRONG
+    try:
+        work()
+        code = FINISHED
+    except BaseException:  # noqa: BLE001  told here: nobody above may go on
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ending(child: int) -> int:
+    """The exit code of a process."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def interrupted(memory: am.AgentMemory, verb: str, at: int, how: str) -> None:
+    """Do a verb, or the command of that name, and meet with an interruption."""
+    do, words = Crashes.VERBS[verb]
+    point = Interruption(at, how)
+    code = said_in_one_line(memory, words) if how == "command" else FINISHED
+    if how != "command":
+        try:
+            do(memory)
+        except (OSError, am.AgentMemoryError):
+            code = TROUBLE
+            if os.path.exists(os.path.join(memory.root, "index.json")) and verb != "list":
+                memory.list()                            # the disk is full still, and it answers
+    os._exit(CARRIED_ON if code == FINISHED and point.count >= at else code)
+
+
+def said_in_one_line(memory: am.AgentMemory, words: list[str]) -> int:
+    """The exit code of a command that either works or says in one line, and a hint, why not."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = am.main(["--root", memory.root, *words], now=memory.now, environment=memory.settings.environment)
+    trouble = err.getvalue().splitlines()
+    one_line = len(trouble) == 2 and trouble[0].startswith("error: ") and not out.getvalue()
+    if code and not one_line or code > 1 or "a fault of our own" in err.getvalue():
+        raise AssertionError(f"{words} ended with {code} and said {out.getvalue()!r} {err.getvalue()!r}")
+    return code
+
+
+@unittest.skipUnless(hasattr(os, "fork"), "needs fork")
+class Crashes(Spec):
+    """A process killed at any point, or out of disk, leaves the old state or the new, and every file agrees with it."""
+
+    REDIS, PORT, THEME, REJECTED = (f"mem_20260817_033106_{number:04x}" for number in range(4))
+    PRUNED = "prune_20260825_033106.json"
+
+    # Every point is one to die at.  A disk that is full from a point on is full at the next one too: each third
+    # for the library, each sixth for the commands.  How, the first point, the step; each group in a process of its own.
+    GROUPS = ((("killed", 1, 2), ("command", 2, 6)), (("killed", 2, 2), ("full", 1, 3)))
+
+    # name: the verb, and the same as a command
+    VERBS: dict[str, tuple[Callable[[am.AgentMemory], object], list[str]]] = {
+        "remember": (lambda m: m.remember("Bob deploys Kubernetes on Fridays", "event"),
+                     ["remember", "Bob deploys Kubernetes on Fridays", "--category", "event"]),
+        "merge": (lambda m: m.remember("Alice prefers the dark theme in VSCode!!", "preference", 8),
+                  ["remember", "Alice prefers the dark theme in VSCode!!", "--category", "preference", "--importance", "8"]),
+        "contradict": (lambda m: m.remember("我们停止使用 Redis 了，缓存改成 Memcached", "decision"),
+                       ["remember", "我们停止使用 Redis 了，缓存改成 Memcached", "--category", "decision"]),
+        "verify": (lambda m: m.verify(Crashes.REJECTED), ["verify", REJECTED]),
+        "forget": (lambda m: m.forget(Crashes.REDIS), ["forget", REDIS]),
+        "prune": (lambda m: m.prune(dry_run=False), ["prune", "--yes", "--force"]),
+        "restore": (lambda m: m.restore(Crashes.PRUNED), ["restore", PRUNED]),
+        "digest": (lambda m: m.digest("决定：前端采用 React。\n偏好：提交信息用英文。", apply=True),
+                   ["digest", "决定：前端采用 React。\n偏好：提交信息用英文。", "--apply"]),
+        "sync": (lambda m: m.sync(), ["sync"]),
+        "recall": (lambda m: m.recall("Which cache is Redis"), ["recall", "Which cache is Redis"]),
+        "vsearch": (lambda m: m.vsearch("the theme of VSCode"), ["vsearch", "the theme of VSCode"]),
+        "undo": (lambda m: m.undo(), ["undo"]),
+        "init": (lambda m: m.init(), ["init"]),
+        "list": (lambda m: m.list(), ["list"]),
+    }
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.base = self.root.parent / "base"
+        self.edited: list[str] = []                      # pages that are newer than the index
+
+    def reopen(self, **how: Any) -> am.AgentMemory:
+        """With ids that are the same every time."""
+        return super().reopen(chance=bytes, **how)
+
+    def furnish(self) -> None:
+        """Four memories, two of which contradict each other, a week ago; a vector of each, and today's backup."""
+        self.memory.remember("我们决定采用 Redis 作为缓存", "decision")
+        self.memory.remember("The gateway listens on port 8080", "config", verified=True)
+        self.memory.remember("Alice prefers the dark theme in VSCode", "preference")
+        self.memory.remember("我们放弃 Redis 作为缓存", "decision")
+        self.days_pass(8)
+        self.memory.verify(self.THEME)
+        self.memory.vsearch("theme")
+
+    # ── the points ──
+
+    def whole_or_not_at_all(self, verb: str, *between: Callable[[am.AgentMemory], object],
+                            same: Callable[..., dict[str, am.Memory]] = dict, then: Callable[[], object] = int) -> None:
+        """Interrupt a verb at each of its points: the state is the old, the new or one between, and it can be done again.
+
+        `same` leaves out what does not matter; `then` is what else holds afterwards.
+        """
+        if self.root.exists():
+            self.root.rename(self.base)
+        states = []
+        for step in (lambda m: None, *between, self.VERBS[verb][0]):
+            self.put_back()
+            step(self.reopen())
+            states.append(self.renamed(same(self.agreed())))
+
+        def interrupt(*group: tuple[str, int, int]) -> None:
+            self.root = self.root.parent / f"root{group[0][1]}"
+            self.put_back()
+            asked = self.reopen()                        # has read nothing yet, and never does in this process
+            os.fsync = lambda descriptor: None           # the kernel outlives us
+            for how, first, step in group:
+                for at in itertools.count(first, step):
+                    self.put_back()
+                    code = ending(forked(partial(interrupted, asked, verb, at, how)))
+                    if code == FINISHED:
+                        break
+                    try:
+                        self.assertIn(code, (KILLED,) if how == "killed" else (TROUBLE, CARRIED_ON))
+                        self.recovered(verb, states[-1:] if code == CARRIED_ON else states, same)
+                        then()
+                    except BaseException:
+                        print(f"\n{verb}, {how} at point {at}:", file=sys.stderr)
+                        raise
+                self.assertGreater(at, first)
+
+        children = [forked(partial(interrupt, *group)) for group in self.GROUPS]
+        self.assertEqual([ending(child) for child in children], [FINISHED, FINISHED])
+
+    def recovered(self, verb: str, states: list[list[str]], same: Callable[..., dict[str, am.Memory]]) -> None:
+        """The store as the next process finds it is whole; the verb can be done again, and another after it."""
+        self.reopen()
+        self.assertIn(self.renamed(same(self.agreed())), states)
+        with contextlib.suppress(am.UnknownMemory):      # forgotten already
+            self.VERBS[verb][0](self.memory)
+        again = self.renamed(same({memory.id: memory for memory in self.memory.list()}))
+        self.assertIn(again, states if verb == "undo" else states[-1:])          # undone twice is done again
+        self.assertEqual(self.memory.remember("Zebras graze in the savanna").outcome, "added")
+        self.agreed()
+        self.assertEqual([name for name in self.files() if name.endswith(".tmp~") or "journal" in name], [])
+
+    def put_back(self) -> None:
+        """The store as it was before the verb, its index newer than the pages, save those edited by hand."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        if not self.base.exists():
+            return
+        shutil.copytree(self.base, self.root, copy_function=shutil.copyfile)
+        for late in [self.root / "index.json", *(self.root / "store" / f"{id}.md" for id in self.edited)]:
+            os.utime(late)
+            moment = late.stat().st_ctime_ns
+            while (self.root / ".lock").stat().st_ctime_ns <= moment:        # clocks of file systems tick in milliseconds
+                os.utime(self.root / ".lock")
+
+    def agreed(self) -> dict[str, am.Memory]:
+        """The memories as the store gives them; fails when one of its files says otherwise."""
+        found = {memory.id: memory for memory in self.memory.list()}
+        held = self.memory._store
+        pages = {path.stem: path.read_text(encoding="utf-8") for path in (self.root / "store").glob("*.md")}
+        self.assertEqual(pages, {id: am.page(memory) for id, memory in found.items()})
+        if found:
+            self.assertEqual({row["id"]: row for row in json.loads(held._text("index.json") or "")},
+                             {id: am.to_row(memory) for id, memory in found.items()})
+        rebuilt = self.memory._graph_of({})
+        rebuilt.rebuild(found.values())
+        self.assertEqual(self.named(held.json("graph.json") or {"entities": {}}), self.named(rebuilt.data))
+        vectors = held.vectors()["vectors"]
+        self.assertLessEqual(vectors.keys(), found.keys())
+        self.assertEqual(list(vectors.values()), am.LocalHashVectorizer().embed([found[id].content for id in vectors]))
+        for memory in found.values():
+            for link in memory.conflicts:
+                self.assertIn(memory.id, [back["memory_id"] for back in found[link["memory_id"]].conflicts])
+            for other in memory.updates:
+                self.assertIn(memory.id, found[other].updates)
+        for name in held.backup_names():
+            if name.startswith("damaged"):
+                continue
+            json.loads(held._text(f"backups/{name}") or "")
+        return found
+
+    def renamed(self, memories: dict[str, am.Memory]) -> list[str]:
+        """The memories, a new one named by its text: a command makes its ids by chance."""
+        text = json.dumps([am.to_row(memory) for memory in memories.values()], ensure_ascii=False)
+        for id, memory in memories.items():
+            if id.startswith(f"mem_{self.today:%Y%m%d}"):
+                text = text.replace(id, memory.content)
+        return sorted(json.dumps(row, ensure_ascii=False) for row in json.loads(text))
+
+    def named(self, graph: dict[str, Any]) -> dict[str, list[str]]:
+        """Who speaks of each name, whichever way it was first written."""
+        return {name.casefold(): sorted(entry["memory_ids"]) for name, entry in graph["entities"].items()}
+
+    # ── the verbs ──
+
+    def test_the_very_first_write(self) -> None:
+        self.whole_or_not_at_all("remember")
+
+    def test_making_an_empty_root(self) -> None:
+        self.whole_or_not_at_all("init")
+
+    def test_a_memory_is_added(self) -> None:
+        self.furnish()
+        self.whole_or_not_at_all("remember")
+
+    def test_the_first_write_of_a_day_makes_a_backup_and_drops_the_eighth(self) -> None:
+        for day in range(8):
+            self.memory.remember(f"{'abcdefgh'[day] * 7} was said on this day")
+            self.days_pass(1)
+
+        self.whole_or_not_at_all("remember", then=lambda: self.assertLessEqual(len(self.memory._store.backup_names()), 8))
+
+    def test_a_memory_is_merged_with_its_twin(self) -> None:
+        self.furnish()
+        self.whole_or_not_at_all("merge")
+
+    def test_a_memory_contradicts_another(self) -> None:
+        self.furnish()
+        self.whole_or_not_at_all("contradict")
+
+    def test_a_memory_is_verified(self) -> None:
+        self.furnish()
+        self.whole_or_not_at_all("verify")
+
+    def test_a_memory_is_forgotten(self) -> None:
+        self.furnish()
+        text = "我们决定采用 Redis 作为缓存"
+        self.whole_or_not_at_all("forget", then=lambda: self.assertNotIn(text.encode(), self.on_disk()))
+
+    def test_memories_are_pruned(self) -> None:
+        self.furnish()
+        self.whole_or_not_at_all("prune", then=lambda: self.assertEqual(len(self.memory.restore(self.REDIS)), 1))
+
+    def test_what_was_pruned_is_restored(self) -> None:
+        self.furnish()
+        self.memory.prune(dry_run=False)
+        self.whole_or_not_at_all("restore")
+
+    def test_a_contradiction_is_undone(self) -> None:
+        self.furnish()
+        self.VERBS["contradict"][0](self.memory)
+        self.whole_or_not_at_all("undo")
+
+    def test_each_fact_of_a_text_is_kept_by_itself(self) -> None:
+        self.furnish()
+        self.whole_or_not_at_all("digest", lambda m: m.digest("决定：前端采用 React。", apply=True))
+
+    def test_a_page_that_was_edited_is_taken_in(self) -> None:
+        self.furnish()
+        self.edit()
+        self.whole_or_not_at_all("sync")
+
+    def test_a_page_that_was_edited_is_seen_while_another_memory_is_added(self) -> None:
+        self.furnish()
+        self.edit()
+        self.whole_or_not_at_all("remember")
+
+    def test_a_recall_is_counted(self) -> None:
+        self.furnish()
+        self.whole_or_not_at_all("recall", same=self.uncounted)
+
+    def test_vectors_are_filled_in(self) -> None:
+        self.furnish()
+        (self.root / "vectors.json").unlink()
+        self.whole_or_not_at_all("vsearch")
+
+    def test_a_damaged_index_is_rebuilt(self) -> None:
+        self.furnish()
+        index = self.root / "index.json"
+        index.write_bytes(index.read_bytes()[:-20])
+        self.whole_or_not_at_all("list")
+
+    def test_a_store_too_large_to_look_at_every_page(self) -> None:
+        self.root.mkdir()
+        (self.root / "config.yaml").write_text("store:\n  watch_pages: 1\n", encoding="utf-8")
+        self.reopen()
+        self.furnish()
+        self.whole_or_not_at_all("recall", same=self.uncounted)
+
+    def edit(self) -> None:
+        path = self.root / "store" / f"{self.THEME}.md"
+        path.write_text(self.page(self.THEME).replace("the dark theme", "the light theme of Solarized"), encoding="utf-8")
+        self.edited = [self.THEME]
+
+    def uncounted(self, memories: dict[str, am.Memory]) -> dict[str, am.Memory]:
+        """Whether a recall was counted does not matter."""
+        return {id: am.replace(memory, access_count=0, last_accessed=None) for id, memory in memories.items()}
+
+    @unittest.skipUnless(HAS_CRYPTOGRAPHY, "needs cryptography")
+    def test_encryption_is_turned_on(self) -> None:
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "off"
+        self.reopen()
+        self.furnish()
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "on"
+        self.whole_or_not_at_all("remember", then=lambda: self.assertEqual(self.sealed(), self.sealable()))
+
+    @unittest.skipUnless(HAS_CRYPTOGRAPHY, "needs cryptography")
+    def test_encryption_is_turned_off(self) -> None:
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "on"
+        self.reopen()
+        self.furnish()
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "off"
+        self.whole_or_not_at_all("remember", then=lambda: self.assertEqual(self.sealed(), []))
+
+    def sealable(self) -> list[str]:
+        names = [f"backups/{path.name}" for path in (self.root / "backups").iterdir()]
+        names += [name for name in self.files() if "/" not in name and name.endswith(".json")]
+        return sorted(names)
+
+    def sealed(self) -> list[str]:
+        return sorted(self.memory._store._vault.sealed_files())
+
+
+class Crowds(Spec):
+    """Many processes on one root leave exactly what each of them did, and wait for each other only so long."""
+
+    # What a process of each role does with the root and the texts it is given; it prints the ids of what it added.
+    ROLES = {
+        "write": "for text in texts: print(memory.remember(text).id)",
+        "recall": "for text in texts: memory.recall(text, top_k=2)",
+        "forget": "for id in texts: memory.forget(id)",
+        "prune": "old = am.AgentMemory(memory.root, now=lambda: memory.now() - timedelta(days=9))\n"
+                 "for text in texts: old.remember(text); memory.prune(dry_run=False)",
+    }
+    CODE = "import json, sys, agent_memory as am\nfrom datetime import timedelta\n" \
+           "memory, texts = am.AgentMemory(sys.argv[1]), json.loads(sys.argv[2])\n"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.root.mkdir()
+        self.settings("lock_seconds: 120")               # a crowd on a busy machine waits for its turn
+        self.words = random.Random(32)
+
+    def settings(self, line: str) -> None:
+        (self.root / "config.yaml").write_text(f"store:\n  {line}\n", encoding="utf-8")
+
+    def texts(self, count: int) -> list[str]:
+        """Sentences that nobody would take for one another."""
+        return [" ".join("".join(self.words.choices("abcdefghijklmnoprstuvwxyz", k=7)) for _ in range(6)) for _ in range(count)]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """A process of its own beside the others."""
+        bare = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.root.parent), "LANG": "C.UTF-8",
+                "DSH_HOME": str(self.root.parent / "dsh")}
+        return subprocess.Popen([sys.executable, *words], cwd=HERE, env=bare, stdin=subprocess.DEVNULL, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def play(self, role: str, texts: list[str]) -> subprocess.Popen[str]:
+        return self.start("-c", self.CODE + self.ROLES[role], str(self.root), json.dumps(texts))
+
+    def test_thirty_two_writers_and_whoever_else_is_there_leave_what_they_should(self) -> None:
+        for number in range(3):
+            dsh_log.write_session(str(self.root.parent / "dsh"), number, plain=True)
+        alone = self.root.parent / "alone"
+        learn = [str(HERE / "auto_sediment.py"), "--all", "--apply", "--root"]
+        self.start(*learn, str(alone)).communicate()
+        learned = sorted(row["content"] for row in json.loads((alone / "index.json").read_text(encoding="utf-8")))
+        self.today = datetime.now(UTC)                   # the clock of the others
+        old, doomed, passing = self.texts(10), self.texts(10), self.texts(6)
+        kept = [self.reopen().remember(text).id for text in old]
+        gone = [self.memory.remember(text).id for text in doomed]
+
+        crowd = [self.play("write", self.texts(10)) for _ in range(32)]
+        crowd += [self.play("recall", old), self.play("recall", doomed), self.play("forget", gone), self.play("prune", passing)]
+        crowd += [self.start(*learn, str(self.root)) for _ in range(2)]
+        said = [process.communicate(timeout=600) for process in crowd]
+        added = [id for out, _ in said[:32] for id in out.split()]
+
+        self.assertEqual([(process.returncode, err) for process, (_, err) in zip(crowd[:-2], said)], [(0, "")] * 36)
+        self.assertEqual([process.returncode for process in crowd[-2:]], [0, 0])       # the second finds the first at work
+        self.assertEqual(len(set(added)), 320)
+        rows = {row["id"]: row["content"] for row in self.index()}
+        self.assertEqual({*added, *kept} - rows.keys(), set())
+        self.assertEqual(sorted(text for id, text in rows.items() if id not in {*added, *kept}), learned)
+        self.assertEqual({path.stem for path in (self.root / "store").glob("*.md")}, rows.keys())
+        self.assertFalse([text for text in doomed if text.encode() in self.on_disk()])
+        self.assertEqual(len(list((self.root / "backups").glob("prune_*"))), 6)
+
+        self.reopen().remember("Zebras graze in the savanna")
+        for memory in self.memory.list():
+            self.assertEqual(self.page(memory.id), am.page(memory))
+        self.assertFalse([name for name in self.files() if name.endswith(".tmp~")])
+        before = self.memory.graph(10_000)
+        self.memory.rebuild_graph()
+        self.assertEqual(sorted(map(repr, self.memory.graph(10_000).entities)), sorted(map(repr, before.entities)))
+        self.assertLessEqual(self.memory._store.vectors()["vectors"].keys(), {memory.id for memory in self.memory.list()})
+
+    def test_a_lock_that_is_held_too_long_is_said_in_one_line(self) -> None:
+        self.settings("lock_seconds: 0.05")
+        id = self.reopen().remember("apples are red").id
+
+        with self.memory._store.lock():
+            for words in (["remember", "the sky is blue"], ["verify", id], ["forget", id], ["sync"],
+                          ["digest", "决定：用 Redis。", "--apply"]):
+                with self.subTest(words[0]):
+                    before = self.files()
+                    ran = self.say(*words)
+
+                    self.assertEqual((ran.code, ran.out), (3, ""))
+                    self.assertRegex(ran.err, r"\Aerror: another process is writing to .*\n  .*lock_seconds\n\Z")
+                    self.assertEqual(self.files(), before)
+            self.assertEqual(self.say("recall", "apples").code, 0)
+            self.assertEqual(self.say("--json", "remember", "the sky is blue").json["error"]["kind"], "busy")
+        self.assertEqual(self.say("remember", "the sky is blue").code, 0)
+
+    def test_an_open_instance_and_commands_see_what_the_other_writes(self) -> None:
+        id = self.reopen().remember("apples are red").id
+
+        other = self.run_main("--json", "remember", "the sky is blue").json["data"]["id"]
+        self.assertEqual({memory.id for memory in self.memory.list()}, {id, other})
+        self.assertEqual([hit.id for hit in self.memory.recall("blue sky")], [other])
+        self.assertEqual(self.memory.verify(other).access_count, 1)
+        self.assertTrue(self.run_main("--json", "get", other).json["data"]["execution_verified"])
+        self.assertEqual(self.run_main("verify", id).code, 0)
+        self.assertTrue(self.memory.get(id).execution_verified)
+        self.assertEqual(self.run_main("forget", id).code, 0)
+        self.assertRaises(am.UnknownMemory, self.memory.get, id)
+        self.memory.remember("Rust compiles slowly")
+
+        self.assertEqual({hit["content"] for hit in self.run_main("--json", "list").json["data"]},
+                         {"the sky is blue", "Rust compiles slowly"})
+        self.assertEqual({memory.content for memory in self.memory.list()}, {"the sky is blue", "Rust compiles slowly"})
+
+
+@unittest.skipUnless(hasattr(os, "fork") and hasattr(os, "seteuid"), "needs POSIX users")
+class Permissions(Spec):
+    """Where the system refuses a file, what can be read is answered, what cannot is named, and nothing is lost."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.apples = self.memory.remember("apples are red").id
+        self.memory.remember("the sky is blue")
+        self.memory.vsearch("apples")
+        self.memory.forget(self.memory.remember("what is imported late is in memory now").id)
+        self.say("recall", "apples", "--no-touch")
+        self.say("remember", "apples are red", "--category", "no such thing")
+        self.before = self.files()
+        self.root.parent.chmod(0o755)
+        self.addCleanup(self.modes, 0o700, 0o600)
+
+    def modes(self, directories: int, files: int) -> None:
+        """Give these modes to the root and all in it."""
+        for path in [self.root, *self.root.rglob("*")]:
+            path.chmod(0o700 if path.is_dir() else files)
+        for path in [*(path for path in self.root.rglob("*") if path.is_dir()), self.root]:
+            path.chmod(directories)
+
+    def as_another(self, work: Callable[[], object]) -> dict[str, bytes]:
+        """Do this as somebody whom modes bind, in a process that ends with it; the files afterwards."""
+        def bound() -> None:
+            if os.geteuid() == 0:
+                os.seteuid(65_534)
+            if not self.root.parent.is_dir():
+                os._exit(TROUBLE)
+            work()
+
+        code = ending(forked(bound))
+        if code == TROUBLE:
+            self.skipTest("nobody else can reach the directory of temporary files")
+        self.assertEqual(code, FINISHED)
+        self.modes(0o700, 0o600)
+        return self.files()
+
+    def refused(self, *words: str, about: str) -> None:
+        """A command that ends with one line that names this."""
+        ran = self.say(*words)
+        self.assertEqual((ran.code, ran.out), (1, ""))
+        self.assertRegex(ran.err, r"\Aerror: .*\n  .*\n\Z")
+        self.assertIn(about, ran.err.splitlines()[0])
+
+    def test_a_read_only_root_recalls_and_says_why_it_keeps_nothing(self) -> None:
+        self.modes(0o555, 0o444)
+
+        def work() -> None:
+            self.assertEqual([hit.id for hit in self.reopen().recall("apples")], [self.apples])
+            self.assertIn("not counted", " ".join(self.memory.warnings))
+            for verb in (lambda: self.memory.remember("Rust compiles slowly"), lambda: self.memory.verify(self.apples),
+                         lambda: self.memory.forget(self.apples), lambda: self.memory.prune(dry_run=False), self.memory.sync):
+                self.assertRaises((am.AgentMemoryError, OSError), verb)
+            self.assertEqual(self.say("recall", "apples", "--no-touch").err, "")
+            self.refused("remember", "Rust compiles slowly", about="Permission denied")
+
+        self.assertEqual(self.as_another(work), self.before)
+
+    def test_an_index_that_may_not_be_read_is_not_taken_for_none(self) -> None:
+        self.modes(0o777, 0o666)
+        (self.root / "index.json").chmod(0)
+
+        def work() -> None:
+            for verb in (lambda m: m.recall("apples"), lambda m: m.remember("Rust compiles slowly"), lambda m: m.list(),
+                         lambda m: m.prune(dry_run=False)):
+                with self.assertRaises((am.AgentMemoryError, OSError)):
+                    verb(self.reopen())
+            self.refused("recall", "apples", about="index.json")
+            self.refused("remember", "Rust compiles slowly", about="index.json")
+
+        self.assertEqual(self.as_another(work), self.before)
+
+    def test_a_root_that_may_not_be_entered_is_named(self) -> None:
+        self.root.chmod(0)
+
+        def work() -> None:
+            self.refused("remember", "Rust compiles slowly", about=str(self.root))
+
+        self.assertEqual(self.as_another(work), self.before)
+
+    def test_a_page_that_may_not_be_read_is_left_and_the_rest_goes_on(self) -> None:
+        self.modes(0o777, 0o666)
+        name = f"store/{self.apples}.md"
+        (self.root / name).chmod(0)
+
+        def work() -> None:
+            self.assertEqual(len(self.reopen().list()), 2)
+            self.assertEqual(self.memory.remember("Rust compiles slowly").outcome, "added")
+
+        self.assertEqual(self.as_another(work)[name], self.before[name])
+        self.assertEqual(len(self.reopen().list()), 3)
 
 
 class Undoing(Spec):

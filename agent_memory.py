@@ -492,6 +492,9 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
+_ROW_TYPES = {key: _KINDS.get(key, (str,)) for key in Memory._fields if key not in _TUPLES}
+
+
 def to_row(memory: Memory) -> dict[str, Any]:
     """The memory as its row in index.json: the specification's keys, then what else it holds."""
     row = memory.to_dict()
@@ -517,7 +520,12 @@ def from_row(row: object) -> Memory:
         raise ValueError(f"a row whose id is no id: {row.get('id')!r:.40}")
     if not isinstance(row.get("content"), str):
         raise ValueError(f"{row['id']} has no text")
-    known: dict[str, Any] = {key: _shaped(key, value) for key, value in row.items() if key in Memory._fields}
+    known: dict[str, Any] = {}
+    for key, value in row.items():                   # 1,000 rows at every cold start: no call for a plain value
+        if type(value) in _ROW_TYPES.get(key, ()):
+            known[key] = value
+        elif key in Memory._fields:
+            known[key] = _shaped(key, value)
     foreign = "".join(f"{key}: {json.dumps(row[key], ensure_ascii=False)}\n" for key in row if key not in known)
     known["content"] = Clean(row["content"], known.get("redacted", ()))
     return Memory(**{**known, "extra": known.get("extra", "") + foreign} if foreign else known)
@@ -2684,26 +2692,26 @@ class Inspector:
     # ── what is shown ──
 
     @cached_property
-    def _escapes(self) -> list[tuple[str, re.Pattern[str], str]]:
-        """What is escaped: (a character that must be there, what, as what).  No result matches again."""
+    def _escapes(self) -> list[tuple[tuple[str, ...], str, str]]:
+        """What is escaped: (signs of which one must be there, what, as what).  No result matches again."""
         s = self._settings
         tag = rf"(?:/?\s{{0,3}}(?:{_plainly(s, 'fences')})(?![a-z0-9])|/\s{{0,3}}(?:{_plainly(s, 'role_tags')})(?![a-z0-9]))"
         html = (rf"(?:/?(?:{'|'.join(_texts(s, 'active_tags'))})|[a-z][a-z0-9+.-]{{1,20}}:"
                 r"|[a-z][^<>]{0,200}?\s(?:style|hidden|on[a-z]{4,12}|href|src)\b)")
         role = rf"(?<![a-zA-Z])(?:{_OPENING}(?=(?:{_plainly(s, 'role_tags')})(?![a-z0-9])))"
-        table = [
-            ("", rf"{_OPENING}(?=\s{{0,3}}(?:{tag}|{html}))|{role}|<(?=[|｜])|<(?=</?SYS>>)", "‹"),
-            ("", r"<(?=/?SYS>>)|\[(?=/?INST\])", "‹"),
-            ("[", r"(?<!#)!\[", r"!\\["),
-            ("](", r"\]\((?=[\s<]{0,3}(?:[a-z][a-z0-9+.-]*:|//))", r"]\\("),
-            ("]:", r"^(\s{0,3}\[[^\]\n]{1,80}\]):(?=[\s<]{0,3}[a-z][a-z0-9+.-]{0,20}:)", r"\1\\:"),
-            ("```", rf"(```+|~~~+)[ \t]{{0,3}}(?=(?:{_plainly(s, 'active_blocks')})\b)", r"\1text "),
-            ("`", r"`(\$?=)(?=\s?\S)", r"` \1"),
-            ("--", r"^([ \t]*)---(?=[ \t]*$)", r"\1- - -"),
-            ("++", r"^([ \t]*)\+\+\+(?=[ \t]*$)", r"\1+ + +"),
-            ("", rf"^([ \t>#*_-]{{0,8}})({_plainly(s, 'role_lines')})([*_]{{0,3}}[ \t]{{0,3}}[:：])", r"\1‹\2›\3"),
+        open_signs = ("<", "＜", "﹤", "&", "\\", "%", "[")
+        return [
+            (open_signs, rf"{_OPENING}(?=\s{{0,3}}(?:{tag}|{html}))|{role}|<(?=[|｜])|<(?=</?SYS>>)", "‹"),
+            (open_signs, r"<(?=/?SYS>>)|\[(?=/?INST\])", "‹"),
+            (("[",), r"(?<!#)!\[", r"!\\["),
+            (("](",), r"\]\((?=[\s<]{0,3}(?:[a-z][a-z0-9+.-]*:|//))", r"]\\("),
+            (("]:",), r"^(\s{0,3}\[[^\]\n]{1,80}\]):(?=[\s<]{0,3}[a-z][a-z0-9+.-]{0,20}:)", r"\1\\:"),
+            (("```",), rf"(```+|~~~+)[ \t]{{0,3}}(?=(?:{_plainly(s, 'active_blocks')})\b)", r"\1text "),
+            (("`",), r"`(\$?=)(?=\s?\S)", r"` \1"),
+            (("--",), r"^([ \t]*)---(?=[ \t]*$)", r"\1- - -"),
+            (("++",), r"^([ \t]*)\+\+\+(?=[ \t]*$)", r"\1+ + +"),
+            ((":", "："), rf"^([ \t>#*_-]{{0,8}})({_plainly(s, 'role_lines')})([*_]{{0,3}}[ \t]{{0,3}}[:：])", r"\1‹\2›\3"),
         ]
-        return [(sign, re.compile(pattern, re.IGNORECASE | re.MULTILINE), shown) for sign, pattern, shown in table]
 
     @cached_property
     def _schemes(self) -> re.Pattern[str]:
@@ -2711,9 +2719,9 @@ class Inspector:
 
     def _inert(self, visible: str) -> str:
         """A visible text in which nothing closes our fence, speaks as somebody else, loads or runs."""
-        for sign, pattern, shown in self._escapes:
-            if sign in visible:
-                visible = pattern.sub(shown, visible)
+        for signs, pattern, shown in self._escapes:
+            if any(sign in visible for sign in signs):         # compiled when first needed: all of them take 8 ms
+                visible = re.sub(pattern, shown, visible, flags=re.IGNORECASE | re.MULTILINE)
         # A full-width first letter reads the same, and no program knows the scheme.
         return self._schemes.sub(lambda first: chr(ord(first[0]) + 0xFEE0), visible) if ":" in visible else visible
 

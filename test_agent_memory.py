@@ -4667,7 +4667,8 @@ class Commands(Spec):
     EVERY = [["remember", "we deploy from the release branch", "--category", "decision"], ["recall", "release"],
              ["vsearch", "release branch"], ["list"], ["get", "ID"], ["verify", "ID"], ["prune", "--dry-run"],
              ["digest", "决定：采用 SQLite"], ["graph"], ["graph", "--rebuild"], ["stats"], ["rooms"], ["vectors"],
-             ["sync"], ["redact", "密码是 hunter2"], ["inspect", "be good"], ["init"], ["conflicts"], ["history", "ID"], ["doctor"], ["audit"],
+             ["sync"], ["redact", "密码是 hunter2"], ["inspect", "be good"], ["init"], ["conflicts"], ["history", "ID"],
+             ["doctor"], ["audit"],
              ["forget", "ID", "--yes"], ["remember", "one more thing"], ["undo"]]
 
     def ran(self, words: list[str]) -> Ran:

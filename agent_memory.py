@@ -348,6 +348,22 @@ class Forgotten(Record):
     left: tuple[str, ...] = ()
 
 
+class Refused(Record):
+    """A line of an import that was not taken, and why."""
+
+    line: int
+    why: str
+
+
+class Imported(Record):
+    """What became of the lines of an import; `merged` counts those that brought an older memory up to date."""
+
+    added: int
+    merged: int
+    unchanged: int
+    refused: tuple[Refused, ...]
+
+
 class Undone(Record):
     """A change that was taken back: which verb, when it was, what was put back and what was taken away again."""
 
@@ -3661,8 +3677,8 @@ class GraphStore:
 #
 #   importance = critical (10)                                     stays for ever
 #   its date cannot be read, or lies in the future                 stays, is reported
-#   not verified,  7 days or more since it was last put in words   leaves
-#   recalled < 3 times, older than 30 days, importance < 8         leaves
+#   not verified,  7 days or more since it was last said           leaves
+#   recalled < 3 times, 30 days since it was last said, imp. < 8   leaves
 #   older than its room keeps things                               leaves
 #   otherwise                                                      stays
 
@@ -3708,8 +3724,8 @@ def verdict(memory: Memory, now: datetime, rules: Mapping[str, Any], rooms: Mapp
     if not memory.execution_verified and quiet >= limit:
         return f"unverified for {int(quiet)} days (limit {limit})"
     limit, few = rules["low_frequency_days"], rules["low_frequency_threshold"]
-    if memory.access_count < few and days > limit and memory.importance < rules["low_frequency_importance_below"]:
-        return f"recalled {memory.access_count} times in {int(days)} days (fewer than {few} in {limit})"
+    if memory.access_count < few and quiet > limit and memory.importance < rules["low_frequency_importance_below"]:
+        return f"recalled {memory.access_count} times in {int(quiet)} days (fewer than {few} in {limit})"
     limit = rooms[memory.room].retention_days if memory.room in rooms else rules["default_retention_days"]
     return f"{int(days)} days old ({memory.room} keeps {limit})" if days > limit else ""
 
@@ -4617,6 +4633,21 @@ class Store:
         key, graves = self._graves()
         if graves and _grave(key, text) in graves:
             self.write(".tombstones.json", {"key": key, "hashes": sorted(graves - {_grave(key, text)})})
+
+    def tombstones(self) -> dict[str, Any]:
+        """The keyed hashes of what was forgotten, with their key; {} when nothing was."""
+        key, graves = self._graves()
+        return {"key": key, "hashes": sorted(graves)} if graves else {}
+
+    def add_tombstones(self, found: Mapping[str, Any]) -> None:
+        """Take over what another store forgot; hashes of another key only where there are none yet.  Under the lock."""
+        key, graves = self._graves()
+        theirs = {str(hash) for hash in found.get("hashes", ())}
+        if graves and found.get("key") != key:
+            raise UsageError("what was forgotten is hashed with another key, and this store has forgotten things of its own")
+        if not re.fullmatch("[0-9a-f]{32}", str(found.get("key"))):
+            raise UsageError("what was forgotten has no key")
+        self.write(".tombstones.json", {"key": found["key"], "hashes": sorted(graves | theirs)})
 
     def _graves(self) -> tuple[str, set[str]]:
         held = self.json(".tombstones.json")
@@ -5815,17 +5846,20 @@ class AgentMemory:
 
     # ── recalling ──
 
-    def recall(self, query: str, room: str | None = None, top_k: int | None = None, *, touch: bool = True) -> Recall:
+    def recall(self, query: str, room: str | None = None, top_k: int | None = None, *, touch: bool = True,
+               project: str | None = None) -> Recall:
         """What is known about a query, best first: by words and by meaning, fused by rank, reranked where set up.
 
-        Nothing relevant gives no results.  `touch=False` leaves the counts of use alone.
+        Nothing relevant gives no results.  `touch=False` leaves the counts of use alone.  With a `project` (or
+        $AGENT_MEMORY_PROJECT; "" means all) only its memories and those of no project answer.
         """
         clean, limit = self._query(query, room, top_k)
         everything = self._store.read().memories
         if not everything:
             self._store.warn(f"there is no memory yet in {self.root}")
-        memories = {id: memory for id, memory in everything.items()
-                    if room in (None, memory.room) and "quarantined" not in memory.flags}
+        here = self.settings.choice("PROJECT") if project is None else project
+        memories = {id: memory for id, memory in everything.items() if room in (None, memory.room)
+                    and "quarantined" not in memory.flags and (not here or memory.project in (None, here))}
         rules = self.settings["retrieval"]
         words = self._by_words(clean, memories, everything)
         meaning, backend, degraded = self._by_meaning(clean, memories, words)
@@ -6031,6 +6065,76 @@ class AgentMemory:
                         draft.put(used(draft.memories[id], self.now(), self.settings["pruning"]))
         except (OSError, StoreBusy) as fault:
             self._store.warn(f"this recall was not counted: {fault}")
+
+    # ── in and out ──
+
+    def export(self) -> Iterator[str]:
+        """The whole store as JSON lines: every memory as its row, then what was forgotten on purpose, as keyed hashes."""
+        yield from (to_line(memory) for memory in self._store.read().memories.values())
+        if graves := self._store.tombstones():
+            yield json.dumps({"forgotten": graves})
+
+    def import_rows(self, lines: Iterable[str], *, merge: bool = True, overwrite: bool = False,
+                    told: Callable[[int], None] = lambda count: None) -> Imported:
+        """Take in JSON lines: rows of an export as they were, or `text` with any of category, importance, verified,
+        created_at, source, session, seq, speaker, project.
+
+        Each is masked and judged like `remember`.  `merge=False` keeps near duplicates apart; a row whose id is
+        there with other contents is refused unless `overwrite`.  Five hundred rows are one transaction.
+        """
+        counts, refused = dict.fromkeys(("added", "merged", "unchanged"), 0), list[Refused]()
+        numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        while batch := [row for _, row in zip(range(500), numbered)]:
+            with self._store.transaction("import") as draft:
+                for number, line in batch:
+                    try:
+                        counts[self._imported(draft, line, merge, overwrite)] += 1
+                    except (AgentMemoryError, ValueError) as fault:
+                        refused.append(Refused(number, str(self.clean(str(fault)))))
+            told(batch[-1][0])
+        return Imported(**counts, refused=tuple(refused))
+
+    def _imported(self, draft: Draft, line: str, merge: bool, overwrite: bool) -> str:
+        """One row into a draft; what became of it, or an error that says why it is refused."""
+        try:
+            row = json.loads(line)
+        except ValueError:
+            raise UsageError("it is not JSON") from None
+        if isinstance(row, dict) and isinstance(row.get("forgotten"), dict):
+            self._store.add_tombstones(row["forgotten"])
+            return "unchanged"
+        if isinstance(row, dict) and "content" in row and "id" in row:
+            return self._brought_back(draft, self._store.masked_again(from_row(row)), overwrite)
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+            raise UsageError("it has neither `text` nor `id` and `content`")
+        extra = row.keys() - {"id", "text", "category", "importance", "verified", "created_at", "source", *_PROVENANCE}
+        if extra:
+            raise UsageError(f"unknown field {sorted(extra)[0]!r}")
+        made = self._memory(row["text"], row.get("category", "general"), row.get("importance", 5), row.get("verified", False),
+                            row.get("source"), **{field: _shaped(field, row.get(field)) for field in _PROVENANCE})
+        if self._store.buried(made.content):
+            raise UsageError("it was forgotten on purpose")
+        if "created_at" in row:
+            if age(row["created_at"], self.now()) is None:
+                raise UsageError(f"created_at cannot be read: {row['created_at']!r:.40}")
+            # An old date alone must not make the next prune take it: its seven days begin today.
+            made = replace(made, created_at=str(row["created_at"]), updated_at=made.created_at)
+        if merge:
+            return self._keep(draft, made).outcome
+        draft.put(replace(made, id=self._store.new_id(draft)))
+        return "added"
+
+    def _brought_back(self, draft: Draft, memory: Memory, overwrite: bool) -> str:
+        """A row of an export, exactly as it was."""
+        known = draft.memories.get(memory.id)
+        if known == memory:
+            return "unchanged"
+        if known and not overwrite:
+            raise UsageError(f"{memory.id} is there already with other contents")
+        if self._store.buried(memory.content):
+            raise UsageError("it was forgotten on purpose")
+        draft.put(memory)
+        return "merged" if known else "added"
 
     # ── learning ──
 
@@ -6288,6 +6392,10 @@ class AgentMemory:
 
 
 # ── what the verbs are made of ──
+
+_PROVENANCE = ("session", "seq", "speaker", "project")
+
+
 
 def merged(old: Memory, new: Memory) -> Memory:
     """A memory that was said again: which wording stays, and what else becomes of it.
@@ -6618,19 +6726,25 @@ _CATEGORY = arg("--category", default="general", metavar="C",
 _IMPORTANCE = arg("--importance", type=int, default=5, metavar="1-10", help="10 stays for ever (default 5)")
 _VERIFIED = arg("--verified", action="store_true", help="somebody has checked it")
 _SOURCE = arg("--source", metavar="S", help="where it comes from")
+_PROJECT = arg("--project", metavar="P", help="the project it belongs to")
 
 
-@command("remember", _TEXT, _FILE, _CATEGORY, _IMPORTANCE, _VERIFIED, _SOURCE, show=_show_kept, reads=False)
+@command("remember", _TEXT, _FILE, _CATEGORY, _IMPORTANCE, _VERIFIED, _SOURCE, _PROJECT, show=_show_kept,
+         reads=False)
 def _remember(memory: AgentMemory, args: Namespace) -> Kept:
     """Keep a text."""
-    return memory.remember(_text_of(args), args.category, args.importance, args.verified, args.source)
+    return memory.remember(_text_of(args), args.category, args.importance, args.verified, args.source,
+                           project=args.project or memory.settings.choice("PROJECT") or None)
 
 
 @command("recall", _TEXT, _FILE, _ROOM, _TOP, _CHARS, arg("--no-touch", action="store_true", help="leave counts alone"),
+         arg("--project", metavar="P", help="only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT)"),
+         arg("--all", action="store_true", help="whatever project it belongs to"),
          show=_show_recall)
 def _recall(memory: AgentMemory, args: Namespace) -> Recall:
     """Find memories by words and by meaning."""
-    return memory.recall(_text_of(args), args.room, args.top_k, touch=not args.no_touch)
+    return memory.recall(_text_of(args), args.room, args.top_k, touch=not args.no_touch,
+                         project="" if args.all else args.project)
 
 
 @command("vsearch", _TEXT, _FILE, _TOP, _CHARS, show=_show_recall)
@@ -6827,6 +6941,36 @@ def _sync(memory: AgentMemory, args: Namespace) -> dict[str, int]:
     return {"edited": memory.sync()}
 
 
+@command("export", show=lambda found, say: iter(found["lines"]))
+def _export(memory: AgentMemory, args: Namespace) -> dict[str, Any]:
+    """Print the whole store as JSON lines."""
+    return {"lines": list(memory.export())}
+
+
+def _show_imported(found: Imported, say: Say) -> Iterator[str]:
+    for refused in found.refused:
+        yield say("line {n} refused: {why}", n=refused.line, why=shown(refused.why))
+    yield say("added {added}, merged {merged}, unchanged {unchanged}, refused {refused}", added=found.added,
+              merged=found.merged, unchanged=found.unchanged, refused=len(found.refused))
+
+
+@command("import", arg("file", metavar="F", help="JSON lines, as export writes them or with `text`; - reads standard input"),
+         arg("--no-merge", action="store_true", help="keep near duplicates apart, as in transcripts"),
+         arg("--yes", action="store_true", help="overwrite memories that are there with other contents"),
+         show=_show_imported, reads=False)
+def _import(memory: AgentMemory, args: Namespace) -> Imported:
+    """Take in memories from a file."""
+    args.text, args.file = ([], args.file)
+    lines = _text_of(args).split("\n")
+    progress = sys.stderr.isatty() and not args.json
+
+    def told(count: int) -> None:
+        if progress:
+            print(f"\r{count}/{len(lines)}", end="\n" if count >= len(lines) else "", file=sys.stderr, flush=True)
+
+    return memory.import_rows(lines, merge=not args.no_merge, overwrite=args.yes, told=told)
+
+
 _JSONL = arg("--jsonl", action="store_true", help='lines of {"id","text"} in and out')
 
 
@@ -6922,6 +7066,9 @@ _CHINESE = {
     "quarantined, for it tries to command whoever reads it ({why}); verify {id} releases it":
         "已隔离：它试图命令读到它的人（{why}）；verify {id} 可放行",
     "noted about it: {flags}": "备注：{flags}",
+    "line {n} refused: {why}": "第 {n} 行未导入：{why}",
+    "added {added}, merged {merged}, unchanged {unchanged}, refused {refused}":
+        "新增 {added}，合并 {merged}，未变 {unchanged}，拒绝 {refused}",
     "by the language model": "语言模型",
     "by rules": "规则",
     "facts found: {n} ({mode})": "找到 {n} 条要点（{mode}）",

@@ -362,6 +362,26 @@ class Lifetimes(Spec):
         self.assertEqual(found.deleted, 0)
         self.assertEqual({troubled.id for troubled in found.troubled}, {one.id for one in kept})
 
+    def test_the_days_are_counted_in_one_time_wherever_a_date_was_written(self) -> None:
+        id = self.memory.remember("maybe true").id
+        for written, days in [("2026-08-17T11:31:06+08:00", 7.0), ("2026-08-16T22:31:06-05:00", 7.0), ("2026-08-17T03:31:06Z", 7.0),
+                              ("2026-08-17 03:31:06", 7.0), ("2026-08-17", 7.0)]:
+            self.edit(id, r"created_at: .*", f'created_at: "{written}"')
+            with self.subTest(written):
+                start = datetime(2026, 8, 17, tzinfo=UTC) if len(written) == 10 else datetime(2026, 8, 17, 3, 31, 6, tzinfo=UTC)
+                for moment, gone in [(start + timedelta(days=days, seconds=-1), 0), (start + timedelta(days=days), 1)]:
+                    self.today = moment
+                    self.assertEqual(len(self.reopen().prune().expired), gone)
+
+    def test_eighty_automated_recalls_make_nothing_permanent(self) -> None:
+        id = self.memory.remember("often asked for").id
+        for _ in range(80):
+            self.memory.recall("often asked")
+        self.assertEqual((self.memory.get(id).access_count, self.memory.get(id).importance), (80, 9))
+        self.days_pass(8)
+
+        self.assertEqual([leaving.id for leaving in self.memory.prune().expired], [id])
+
     def test_a_dry_run_changes_no_byte(self) -> None:
         self.memory.remember("maybe true")
         self.days_pass(8)
@@ -1442,6 +1462,77 @@ class Undoing(Spec):
         self.assertNotIn(b"apples", self.on_disk())
         refused = self.say("forget", kept, "--source", "x")
         self.assertEqual(refused.code, 2)
+
+
+class InAndOut(Spec):
+    """An export holds everything, and an import takes it in exactly, or each line like `remember`."""
+
+    def test_a_store_goes_out_and_comes_in_the_same(self) -> None:
+        self.memory.remember("we deploy from the release branch", verified=True, source="a chat", importance=8)
+        self.memory.remember("密码是 hunter2", project="shop")
+        self.memory.recall("release")
+        self.memory.forget(self.memory.remember("this goes away").id)
+        lines = list(self.memory.export())
+        other = am.AgentMemory(self.root.parent / "other", now=lambda: self.today, environment={})
+        first = other.import_rows(lines)
+
+        self.assertEqual((first.added, first.refused), (2, ()))
+        self.assertEqual(list(other.export()), lines)
+        self.assertEqual(other.import_rows(lines).added, 0)
+        self.assertEqual(other.digest("记住：this goes away", apply=True).applied[0].outcome, "refused")
+
+    def test_plain_rows_are_masked_judged_merged_and_dated(self) -> None:
+        rows = [{"text": "the deadline is in May", "created_at": "2025-01-01T00:00:00+00:00", "source": "notes"},
+                {"text": "the deadline is in May!"}, {"text": "token=8f3a91c2b7", "category": "config", "importance": 9},
+                {"text": Poisoned.ORDER, "verified": True}, {"text": "x", "importance": 99}, {"text": "y", "colour": "red"},
+                {"text": ""}, {"text": "z", "created_at": "yesterday"}, [1], {"no": "text"}]
+        found = self.memory.import_rows([*map(json.dumps, rows), "{bad", ""])
+
+        self.assertEqual((found.added, found.merged, [refused.line for refused in found.refused]),
+                         (3, 1, [5, 6, 7, 8, 9, 10, 11]))
+        self.assertEqual([row["content"] for row in self.index()][1], "token=[已脱敏:token]")
+        self.assertEqual(self.index()[0]["created_at"], "2025-01-01T00:00:00+00:00")
+        self.assertEqual(self.memory.prune().expired, (), "what was just imported leaves at once")
+        self.assertEqual(len(self.memory.list(quarantined=True)), 1)
+
+    def test_near_duplicates_can_be_kept_apart(self) -> None:
+        rows = [json.dumps({"text": f"Bob: sounds good{mark}", "session": "s1", "seq": seq})
+                for seq, mark in enumerate(["", "!", "."])]
+
+        self.assertEqual(self.memory.import_rows(rows, merge=False).added, 3)
+
+    def test_a_row_over_another_needs_a_word(self) -> None:
+        id = self.memory.remember("the old words").id
+        row = json.dumps(self.index()[0] | {"content": "other words"})
+        self.assertEqual(len(self.memory.import_rows([row]).refused), 1)
+        self.assertEqual(self.memory.import_rows([row], overwrite=True).merged, 1)
+
+        self.assertEqual(self.memory.get(id).content, "other words")
+
+    def test_the_commands_do_the_same(self) -> None:
+        self.memory.remember("we deploy from the release branch")
+        file = self.root.parent / "all.jsonl"
+        file.write_text(self.say("export").out, encoding="utf-8")
+        self.memory.undo()
+        ran = self.say("import", str(file))
+
+        self.assertIn("added 1", ran.out)
+        self.assertEqual(self.index()[0]["content"], "we deploy from the release branch")
+        self.assertEqual(self.say("import", str(file), "--json").json["data"],
+                         {"added": 0, "merged": 0, "unchanged": 1, "refused": []})
+
+    def test_a_project_keeps_to_itself(self) -> None:
+        self.memory.remember("the release branch is called trunk", project="shop")
+        self.memory.remember("the release branch is called stable", project="blog")
+        self.memory.remember("a release branch is frozen on Fridays")
+
+        self.assertEqual(len(self.memory.recall("release branch")), 3)
+        self.assertEqual({hit.content[-6:] for hit in self.memory.recall("release branch", project="shop")}, {" trunk", "ridays"})
+        self.environment["AGENT_MEMORY_PROJECT"] = "blog"
+        self.assertNotIn("trunk", self.say("recall", "release branch").out)
+        self.assertIn("trunk", self.say("recall", "release branch", "--all").out)
+        self.say("remember", "the blog is written in Rust")
+        self.assertEqual(self.index()[-1]["project"], "blog")
 
 
 class Repair(Spec):
@@ -4667,7 +4758,7 @@ class Commands(Spec):
     EVERY = [["remember", "we deploy from the release branch", "--category", "decision"], ["recall", "release"],
              ["vsearch", "release branch"], ["list"], ["get", "ID"], ["verify", "ID"], ["prune", "--dry-run"],
              ["digest", "决定：采用 SQLite"], ["graph"], ["graph", "--rebuild"], ["stats"], ["rooms"], ["vectors"],
-             ["sync"], ["redact", "密码是 hunter2"], ["inspect", "be good"], ["init"], ["conflicts"], ["history", "ID"],
+             ["sync"], ["redact", "密码是 hunter2"], ["inspect", "be good"], ["init"], ["conflicts"], ["history", "ID"], ["export"],
              ["doctor"], ["audit"],
              ["forget", "ID", "--yes"], ["remember", "one more thing"], ["undo"]]
 

@@ -3677,8 +3677,9 @@ class GraphStore:
 #
 #   importance = critical (10)                                     stays for ever
 #   its date cannot be read, or lies in the future                 stays, is reported
-#   not verified,  7 days or more since it was last said           leaves
-#   recalled < 3 times, 30 days since it was last said, imp. < 8   leaves
+#   said, or imported, less than 7 days ago                        stays
+#   not verified                                                   leaves
+#   recalled < 3 times, older than 30 days, importance < 8         leaves
 #   older than its room keeps things                               leaves
 #   otherwise                                                      stays
 
@@ -3721,11 +3722,13 @@ def verdict(memory: Memory, now: datetime, rules: Mapping[str, Any], rooms: Mapp
         return ""
     said = age(memory.updated_at, now)
     quiet, limit = days if said is None else min(days, said), rules["unverified_retention_days"]
-    if not memory.execution_verified and quiet >= limit:
+    if quiet < limit:                                # said, or imported with an old date, a moment ago
+        return ""
+    if not memory.execution_verified:
         return f"unverified for {int(quiet)} days (limit {limit})"
     limit, few = rules["low_frequency_days"], rules["low_frequency_threshold"]
-    if memory.access_count < few and quiet > limit and memory.importance < rules["low_frequency_importance_below"]:
-        return f"recalled {memory.access_count} times in {int(quiet)} days (fewer than {few} in {limit})"
+    if memory.access_count < few and days > limit and memory.importance < rules["low_frequency_importance_below"]:
+        return f"recalled {memory.access_count} times in {int(days)} days (fewer than {few} in {limit})"
     limit = rooms[memory.room].retention_days if memory.room in rooms else rules["default_retention_days"]
     return f"{int(days)} days old ({memory.room} keeps {limit})" if days > limit else ""
 

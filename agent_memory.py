@@ -3677,8 +3677,8 @@ class GraphStore:
 #
 #   importance = critical (10)                                     stays for ever
 #   its date cannot be read, or lies in the future                 stays, is reported
-#   said, or imported, less than 7 days ago                        stays
-#   not verified                                                   leaves
+#   said again, or imported, less than 7 days ago                  stays
+#   not verified, 7 days or more                                   leaves
 #   recalled < 3 times, older than 30 days, importance < 8         leaves
 #   older than its room keeps things                               leaves
 #   otherwise                                                      stays
@@ -3720,12 +3720,11 @@ def verdict(memory: Memory, now: datetime, rules: Mapping[str, Any], rooms: Mapp
     days = age(memory.created_at, now)
     if memory.importance >= rules["critical_importance"] or days is None or date_trouble(memory, now):
         return ""
-    said = age(memory.updated_at, now)
-    quiet, limit = days if said is None else min(days, said), rules["unverified_retention_days"]
-    if quiet < limit:                                # said, or imported with an old date, a moment ago
+    said, limit = age(memory.updated_at, now), rules["unverified_retention_days"]
+    if said is not None and said < limit:            # said again, or imported with an old date
         return ""
-    if not memory.execution_verified:
-        return f"unverified for {int(quiet)} days (limit {limit})"
+    if not memory.execution_verified and days >= limit:
+        return f"unverified for {int(days if said is None else said)} days (limit {limit})"
     limit, few = rules["low_frequency_days"], rules["low_frequency_threshold"]
     if memory.access_count < few and days > limit and memory.importance < rules["low_frequency_importance_below"]:
         return f"recalled {memory.access_count} times in {int(days)} days (fewer than {few} in {limit})"

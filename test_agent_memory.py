@@ -2311,8 +2311,19 @@ class Sinks(Spec):
                self.say("digest", f"用户: 决定：用新的密钥 {self.KEY}，密码是 {self.PASSWORD}", "--apply"),
                self.say("redact", said), self.say("get", f"密码是 {self.PASSWORD}"), self.say("graph", self.KEY),
                self.say("prune", "--room", self.KEY), self.say("remember", said, "--category", self.KEY, "--json")]
+        file = self.root.parent / "rows.jsonl"
+        rows = [json.dumps({"text": said, "source": self.KEY}), json.dumps({"text": "x", self.KEY: 1}), "{" + said]
+        file.write_text("\n".join(rows), encoding="utf-8")
+        ran += [self.say("remember", f"我们采用 Redis，密码是 {self.PASSWORD}"), self.say("remember", f"我们放弃 Redis，{said}"),
+                self.say("conflicts"), self.say("history", "mem_"), self.say("undo"), self.say("import", str(file)),
+                self.say("export"), self.say("inspect", said), self.say("verify", self.KEY), self.say("restore", said),
+                self.say("forget", "--source", self.KEY)]
+        page = next((self.root / "store").iterdir())
+        page.write_text(page.read_text(encoding="utf-8") + f"\nhand-written: {said}\n", encoding="utf-8")
+        os.utime(page, ns=(page.stat().st_mtime_ns + 10 ** 9,) * 2)
         self.days_pass(8)
-        ran += [self.say("prune", "--yes", "--force"), self.say("list"), self.say("stats", "--json")]
+        ran += [self.say("sync"), self.say("doctor"), self.say("audit", "--fix"), self.say("prune", "--yes", "--force"),
+                self.say("list"), self.say("stats", "--json"), self.say("rooms"), self.say("vectors")]
 
         for place in (self.on_disk().decode("utf-8", "replace"), *(one.out + one.err for one in ran)):
             self.assertNotIn(self.PASSWORD, place)

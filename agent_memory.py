@@ -497,7 +497,7 @@ def any_of(words: Iterable[str]) -> str:
 # plain YAML both the settings and the pages are written in.  Pure: text in,
 # values out.
 
-ID = r"mem_\d{8}_\d{6}_[0-9a-f]{4,32}"
+ID = r"mem_[0-9]{8}_[0-9]{6}_[0-9a-f]{4,32}"
 _SPEC_FIELDS = Memory._fields[:11]
 _TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "flags"))
 _INNER = {"history": ("content", "at"), "conflicts": ("memory_id", "entity", "type")}
@@ -1752,7 +1752,9 @@ def parsed_defaults() -> str:
     for path in _RULE_LISTS:
         section, name = path.split(".")
         values[section][name] = [_without_examples(rule) for rule in values[section][name]]
-    return f"{_defaults_stamp()}\n{json.dumps(values, ensure_ascii=False)}"
+    from zlib import crc32
+    text = json.dumps(values, ensure_ascii=False)
+    return f"{_defaults_stamp()} {crc32(text.encode()):08x}\n{text}"
 
 
 def _without_examples(rule: Any) -> Any:
@@ -1782,8 +1784,13 @@ def settings_template() -> str:
 
 def known_defaults(root: str) -> str:
     """What an earlier process left of `parsed_defaults` in cache/, "" when it is of another text."""
-    kept = _read(os.path.join(root, "cache", "settings.json")) or ""
-    return kept if kept.startswith(_defaults_stamp() + "\n") and kept.endswith("}") else ""
+    from zlib import crc32
+    try:
+        kept = _read(os.path.join(root, "cache", "settings.json")) or ""
+    except (OSError, ConfigError):
+        return ""
+    stamp, _, values = kept.partition("\n")
+    return kept if stamp == f"{_defaults_stamp()} {crc32(values.encode()):08x}" else ""
 
 
 def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str, str] | None = None,
@@ -4083,7 +4090,7 @@ class Store:
         """A derived JSON file; None when it is missing or cannot be read, for it can be rebuilt."""
         try:
             return json.loads(self._text(name) or "null")
-        except (ValueError, StoreDamaged):
+        except (ValueError, RecursionError, StoreDamaged):
             self.warn(f"{name} could not be read and is rebuilt")
             return None
 
@@ -4104,18 +4111,19 @@ class Store:
             isinstance(entry, dict) and isinstance(entry.get("memory_ids"), list) for entry in entities.values())
         graph = self._graph_of(stored if whole else {})
         if not whole:
-            graph.rebuild(seen.memories.values())
+            graph.rebuild(_speaking(seen.memories))
         return graph
 
     def cached(self, name: str) -> dict[str, Any]:
         """A file of cache/; {} when there is none that can be read."""
         return _json_object(self.path("cache", name))
 
-    def cache(self, name: str, value: Mapping[str, Any]) -> None:
+    def cache(self, name: str, value: Mapping[str, Any] | str) -> None:
         """Keep what can be worked out again; where that cannot be written it does not matter."""
         try:
             os.makedirs(self.path("cache"), mode=0o700, exist_ok=True)
-            _replace_file(self.path("cache", name), json.dumps(value).encode())
+            text = value if isinstance(value, str) else json.dumps(value)
+            _replace_file(self.path("cache", name), text.encode())
         except OSError:
             return
 
@@ -4275,7 +4283,7 @@ class Store:
         if not os.path.exists(self.path("index.json")):
             self._describe_rooms()
         if not known_defaults(self.root):
-            _replace_file(self.path("cache", "settings.json"), parsed_defaults().encode())
+            self.cache("settings.json", parsed_defaults())
         self._unreadable.clear()
         try:
             seen = self.load()
@@ -4370,7 +4378,8 @@ class Store:
         seen, gone = self.load(), set(drops)
         puts = [self._write_page(memory, seen.memories.get(memory.id)) for memory in puts]
         _sync_folder(self.path("store"))
-        reworded = [m for m in puts if m.id not in seen.memories or seen.memories[m.id].content != m.content]
+        reworded = [m for m in puts if m.id not in seen.memories or seen.memories[m.id].content != m.content
+                    or ("quarantined" in m.flags) != ("quarantined" in seen.memories[m.id].flags)]
         if reworded or drops:
             self._derive(reworded, drops, seen)
         lines = {id: seen.lines.get(id) or to_line(memory) for id, memory in seen.memories.items() if id not in gone}
@@ -4415,7 +4424,8 @@ class Store:
         for id in [memory.id for memory in reworded] + drops:
             graph.unlink(id)
         for memory in reworded:
-            graph.link(memory.id, memory.content)
+            if "quarantined" not in memory.flags:
+                graph.link(memory.id, memory.content)
         self.write("graph.json", graph.data)
         gone = {*drops, *(memory.id for memory in reworded)} & seen.memories.keys()
         vectors = self.vectors() if gone else {"vectors": {}}
@@ -4451,9 +4461,11 @@ class Store:
             try:
                 held = json.loads(self._text(f"backups/{name}") or "[]")
                 found |= {row["id"]: from_row(row) for row in (held if isinstance(held, list) else held["memories"])}
-            except (ValueError, TypeError, KeyError, StoreDamaged):
+            except StoreDamaged:
+                continue                             # sealed and damaged: nobody can read it any more
+            except (ValueError, TypeError, KeyError):
                 found |= _salvaged(self._text(f"backups/{name}") or "")
-        return found
+        return found | {memory.id: memory for memory in self.last_rows()}
 
     def copies(self, id: str) -> list[str]:
         """Files of the user's own in store/ that name a memory: copies a sync tool made."""
@@ -4475,7 +4487,12 @@ class Store:
         self.backup()                    # today's is made now: the commit that follows would make it with the memory
         touched = []
         for name in self.backup_names():
-            text = self._text(f"backups/{name}") or ""
+            try:
+                text = self._text(f"backups/{name}") or ""
+            except StoreDamaged:
+                _unlink(self.path("backups", name))      # it may hold it, and nobody can read it any more
+                touched.append(f"backups/{name}")
+                continue
             if id in text:
                 self.write(f"backups/{name}", _without(text, id))
                 touched.append(f"backups/{name}")
@@ -4491,15 +4508,23 @@ class Store:
             os.unlink(self.path(".undo.json"))
 
     def last_change(self) -> dict[str, Any]:
-        """The journal of the last change: its verb, when, what it put and dropped, and what stood there before."""
+        """The record of the last change: its verb, when, what it put and dropped, what stood there before; {} without."""
         found = self.json(".undo.json")
-        return found if isinstance(found, dict) else {}
+        if isinstance(found, dict) and found.get("verb") == "forget":
+            return {"verb": "forget", "at": "", "puts": [], "drops": [], "before": []}
+        try:
+            rows = {name: [from_row(row) for row in found[name]] for name in ("puts", "before")}
+            return {"verb": str(found["verb"]), "at": str(found["at"]), "drops": found["drops"], **rows}
+        except (TypeError, KeyError, ValueError):
+            return {}
 
 
     # ── looking for drift ──
 
     def examine(self) -> Iterator[Finding]:
         """Everything in the root that is not as we would leave it, looked at before anything mends it."""
+        if not os.path.isdir(self.root):
+            return
         names = {entry.name for entry in os.scandir(self.root)}
         if ".journal.json" in names:
             yield Finding("interrupted", ".journal.json", "a change was interrupted; the next command finishes it")
@@ -4570,7 +4595,7 @@ class Store:
             yield Finding("vectors stale", "vectors.json", f"{stale} vectors of memories that are gone")
         stored = self.json("graph.json")
         graph = self._graph_of({})
-        graph.rebuild(seen.memories.values())
+        graph.rebuild(_speaking(seen.memories))
         if (seen.memories or stored) and stored != graph.data:
             yield Finding("graph stale", "graph.json", "it differs from what the memories say")
 
@@ -4584,7 +4609,7 @@ class Store:
                     os.chmod(path, 0o600)
         seen = self.load()
         graph = self._graph_of({})
-        graph.rebuild(seen.memories.values())
+        graph.rebuild(_speaking(seen.memories))
         self.write("graph.json", graph.data)
         stored = self.vectors()
         kept = {id: vector for id, vector in stored["vectors"].items() if id in seen.memories}
@@ -4609,6 +4634,18 @@ class Store:
             if changed and fix:
                 lines = index_text([to_line(memory) for memory in clean])
                 self.write(where, lines if isinstance(held, list) else held | {"memories": [to_row(m) for m in clean]})
+
+    def unmasked_undo(self) -> Iterator[Finding]:
+        """Whether the record of the last change holds what today's rules mask."""
+        for memory in self.last_rows():
+            if self.masked_again(memory) != memory:
+                yield Finding("unmasked", ".undo.json", "the last change holds what today's rules mask; --fix lets it go")
+                return
+
+    def last_rows(self) -> list[Memory]:
+        """Every memory that the record of the last change holds."""
+        last = self.last_change()
+        return [*last["puts"], *last["before"]] if last else []
 
     def masked_again(self, memory: Memory) -> Memory:
         """A memory with every text in it masked by today's rules."""
@@ -4644,7 +4681,10 @@ class Store:
     def add_tombstones(self, found: Mapping[str, Any]) -> None:
         """Take over what another store forgot; hashes of another key only where there are none yet.  Under the lock."""
         key, graves = self._graves()
-        theirs = {str(hash) for hash in found.get("hashes", ())}
+        hashes = found.get("hashes")
+        if not isinstance(hashes, list) or not all(re.fullmatch("[0-9a-f]{32}", str(hash)) for hash in hashes):
+            raise UsageError("what was forgotten is no list of hashes")
+        theirs = set(map(str, hashes))
         if graves and found.get("key") != key:
             raise UsageError("what was forgotten is hashed with another key, and this store has forgotten things of its own")
         if not re.fullmatch("[0-9a-f]{32}", str(found.get("key"))):
@@ -4690,10 +4730,15 @@ class Transaction:
 _DIGITS_ONLY = {ord(c): None for c in "-:T"}
 
 
+def _speaking(memories: Mapping[str, Memory]) -> list[Memory]:
+    """The memories that are listened to: those that are not quarantined."""
+    return [memory for memory in memories.values() if "quarantined" not in memory.flags]
+
+
 def _journalled(found: Any) -> tuple[list[Memory], list[str]]:
     """What an interrupted commit was about to put and drop; nothing when its journal makes no sense."""
     try:
-        return [from_row(row) for row in found["puts"]], [str(id) for id in found["drops"]]
+        return [from_row(row) for row in found["puts"]], [id for id in found["drops"] if re.fullmatch(ID, id)]
     except (TypeError, KeyError, ValueError):
         return [], []
 
@@ -5662,29 +5707,39 @@ class AgentMemory:
                 **provenance: Any) -> Memory:
         """A text as a memory without an id: every field checked and masked."""
         mapping = self.settings["category_mapping"]
-        if category not in mapping:
+        if not isinstance(category, str) or category not in mapping:
             raise UsageError(f"there is no category {self.clean(str(category))!r}", f"categories: {', '.join(mapping)}")
         if isinstance(importance, bool) or not isinstance(importance, int) or not 1 <= importance <= 10:
             raise UsageError(f"importance is {importance!r}", "a whole number from 1 to 10")
         content = self.clean(text)
+        if not isinstance(verified, bool) or not isinstance(source, (str, type(None))):
+            raise UsageError("verified is true or false, and a source is text")
         if not content.strip():
             raise UsageError("there is nothing to remember: the text is empty", "give the text, --file F, or - to read it")
         masked: dict[str, Any] = {key: self.clean(value) if isinstance(value, str) else value
                                   for key, value in {"source": source, **provenance}.items()}
         labels = [content, *(value for value in masked.values() if isinstance(value, Clean))]
-        seen = self._inspector.inspect(content)
-        held = ("quarantined",) if seen.action == "block" else ()
-        return Memory(id="", content=content, category=category, room=self.settings.room_of(category),
-                      importance=importance, execution_verified=bool(verified) and not held, created_at=stamp(self.now()),
-                      flags=(*held, *seen.findings),
+        made = Memory(id="", content=content, category=category, room=self.settings.room_of(category),
+                      importance=importance, execution_verified=verified, created_at=stamp(self.now()),
                       redacted=tuple(dict.fromkeys(label for text in labels for label in text.redacted)), **masked)
+        return self._judged(made)
+
+    def _judged(self, memory: Memory) -> Memory:
+        """The memory with what was noticed about its words; one that commands its reader is quarantined and unverified."""
+        words = (memory.content, memory.source, memory.session, memory.speaker, memory.project)
+        seen = [self._inspector.inspect(text) for text in words if text]
+        held = ("quarantined",) if any(one.action == "block" for one in seen) else ()
+        found = dict.fromkeys((*held, *(label for one in seen for label in one.findings)))
+        return replace(memory, flags=tuple(found), execution_verified=memory.execution_verified and not held)
 
     def _keep(self, draft: Draft, made: Memory) -> Kept:
         """One memory into a draft: conflicts told, merged with its twin or added, links on both sides."""
         # What is quarantined touches nothing but its like: it merges with no honest text and contradicts none.
         held = "quarantined" in made.flags
-        others = [memory for memory in draft.memories.values() if ("quarantined" in memory.flags) == held]
-        twin, rivals = self._language.closest(made.content, others)
+        # A project's words are its own: they merge within it, and meet only what belongs to it or to none.
+        others = [memory for memory in draft.memories.values() if ("quarantined" in memory.flags) == held
+                  and (made.project is None or memory.project in (None, made.project))]
+        twin, rivals = self._language.closest(made.content, [memory for memory in others if memory.project == made.project])
         told = [] if held else self._language.conflicts(made.content, others)
         conflicts = [conflict for conflict in told if not twin or conflict.memory_id != twin.id]
         memory = merged(twin, made) if twin else replace(made, id=self._store.new_id(draft))
@@ -5718,7 +5773,7 @@ class AgentMemory:
                     flags = tuple(dict.fromkeys((*other.flags, "superseded")))
                     draft.put(replace(unlinked(other, memory.id), flags=flags))
             verified = replace(memory, execution_verified=True, conflicts=(),
-                               flags=tuple(flag for flag in memory.flags if flag not in ("superseded", "quarantined")))
+                               flags=_released(memory.flags))
             draft.put(verified)
             return verified
 
@@ -5734,9 +5789,11 @@ class AgentMemory:
     def forget_source(self, source: str, dry_run: bool = True) -> tuple[Forgotten, ...]:
         """Erase all that came from a source: its name, or what stands before the # of a reference."""
         wanted = self.clean(source)
+        if not wanted:
+            raise UsageError("the source is empty", "name what the memories came from")
         with self._store.transaction("forget") as draft:
-            found = [memory for memory in draft.memories.values()
-                     if wanted in (memory.source, (memory.source or "").partition("#")[0])]
+            found = [memory for memory in (self._store.kept_elsewhere() | draft.memories).values()
+                     if memory.source and wanted in (memory.source, memory.source.partition("#")[0])]
             if dry_run:
                 return tuple(Forgotten(memory.id, memory.content, ()) for memory in found)
             return tuple(self._erased(draft, memory) for memory in found)
@@ -5759,8 +5816,8 @@ class AgentMemory:
             if not last.get("verb") or last["verb"] == "forget":
                 raise UnknownMemory("what was forgotten is erased and cannot come back" if last else "there is nothing to undo",
                                     "undo takes back the last change only")
-            before = {row["id"]: from_row(row) for row in last["before"]}
-            added = [row["id"] for row in last["puts"] if row["id"] not in before and row["id"] in draft.memories]
+            before = {memory.id: memory for memory in last["before"]}
+            added = [memory.id for memory in last["puts"] if memory.id not in before and memory.id in draft.memories]
             for memory in before.values():
                 now = draft.memories.get(memory.id, memory)          # recalls since then still count
                 draft.put(replace(memory, access_count=now.access_count, last_accessed=now.last_accessed))
@@ -5859,9 +5916,7 @@ class AgentMemory:
         everything = self._store.read().memories
         if not everything:
             self._store.warn(f"there is no memory yet in {self.root}")
-        here = self.settings.choice("PROJECT") if project is None else project
-        memories = {id: memory for id, memory in everything.items() if room in (None, memory.room)
-                    and "quarantined" not in memory.flags and (not here or memory.project in (None, here))}
+        memories = self._answering(everything, room, project)
         rules = self.settings["retrieval"]
         words = self._by_words(clean, memories, everything)
         meaning, backend, degraded = self._by_meaning(clean, memories, words)
@@ -5874,14 +5929,20 @@ class AgentMemory:
             self._touch([hit.id for hit in hits])
         return Recall(clean, backend, degraded or unranked, hits)
 
-    def vsearch(self, query: str, top_k: int | None = None) -> Recall:
-        """The memories nearest in meaning alone, with their cosine."""
+    def vsearch(self, query: str, top_k: int | None = None, *, project: str | None = None) -> Recall:
+        """The memories nearest in meaning alone, with their cosine; `project` as in `recall`."""
         clean, limit = self._query(query, None, top_k)
-        memories = {id: memory for id, memory in self._store.read().memories.items() if "quarantined" not in memory.flags}
+        memories = self._answering(self._store.read().memories, None, project)
         meaning, backend, degraded = self._by_meaning(clean, memories, None)
         hits = tuple(replace(self._hit(memories[id], 0.0, cosine, None), score=round(cosine, 6))
                      for id, cosine in list(meaning.items())[:limit])
         return Recall(clean, backend, degraded, hits)
+
+    def _answering(self, memories: Mapping[str, Memory], room: str | None, project: str | None) -> dict[str, Memory]:
+        """The memories that may answer: of this room and project, and not quarantined."""
+        here = self.settings.choice("PROJECT") if project is None else project
+        return {id: memory for id, memory in memories.items() if room in (None, memory.room)
+                and "quarantined" not in memory.flags and (not here or memory.project in (None, here))}
 
     def _query(self, query: str, room: str | None, top_k: int | None) -> tuple[Clean, int]:
         """A question masked, and how many answers it may have."""
@@ -6055,7 +6116,8 @@ class AgentMemory:
     def _hit(self, memory: Memory, words: float, meaning: float | None, rerank: float | None) -> Hit:
         score = words or 3 * (meaning or 0.0)                    # the specification's score to show
         return Hit(memory.id, self.harmless(memory.content), memory.room, memory.category, memory.importance,
-                   memory.execution_verified, memory.created_at, memory.source, round(score, 6), round(words, 6),
+                   memory.execution_verified, memory.created_at, memory.source and self.harmless(memory.source),
+                   round(score, 6), round(words, 6),
                    None if meaning is None else round(meaning, 6), rerank, memory.flags, memory.conflicts)
 
     def _touch(self, ids: list[str]) -> None:
@@ -6091,7 +6153,7 @@ class AgentMemory:
                 for number, line in batch:
                     try:
                         counts[self._imported(draft, line, merge, overwrite)] += 1
-                    except (AgentMemoryError, ValueError) as fault:
+                    except (AgentMemoryError, ValueError, TypeError, RecursionError) as fault:
                         refused.append(Refused(number, str(self.clean(str(fault)))))
             told(batch[-1][0])
         return Imported(**counts, refused=tuple(refused))
@@ -6127,8 +6189,12 @@ class AgentMemory:
         return "added"
 
     def _brought_back(self, draft: Draft, memory: Memory, overwrite: bool) -> str:
-        """A row of an export, exactly as it was."""
+        """A row of an export, exactly as it was; one that commands its reader only if this store released it."""
         known = draft.memories.get(memory.id)
+        self._check_row(memory)
+        judged = self._judged(memory)
+        if "quarantined" in judged.flags and "released" not in memory.flags and "quarantined" not in memory.flags:
+            memory = replace(memory, flags=judged.flags, execution_verified=False)
         if known == memory:
             return "unchanged"
         if known and not overwrite:
@@ -6137,6 +6203,18 @@ class AgentMemory:
             raise UsageError("it was forgotten on purpose")
         draft.put(memory)
         return "merged" if known else "added"
+
+    def _check_row(self, memory: Memory) -> None:
+        """Refuse a row that this store would never have written."""
+        odd = [name for name, wrong in (
+            ("text", not memory.content.strip()), ("category", memory.category not in self.settings["category_mapping"]),
+            ("room", memory.room not in self.settings.rooms), ("importance", not 1 <= memory.importance <= 10),
+            ("access_count", memory.access_count < 0),
+            ("flags", not all(re.fullmatch(r"[a-z_]{1,40}", flag) for flag in memory.flags)),
+            ("links", not all(re.fullmatch(ID, id) for id in (*memory.updates, *(c["memory_id"] for c in memory.conflicts)))),
+            ("page", from_page(page(memory)) != memory)) if wrong]
+        if odd:
+            raise UsageError(f"its {odd[0]} cannot be right")
 
     # ── learning ──
 
@@ -6223,7 +6301,7 @@ class AgentMemory:
         """Make graph.json anew from the memories; returns how many entities it has."""
         with self._store.transaction() as draft:
             graph = self._graph_of({})
-            graph.rebuild(draft.memories.values())
+            graph.rebuild(_speaking(draft.memories))
             self._store.write("graph.json", graph.data)
             return len(graph.data["entities"])
 
@@ -6357,7 +6435,10 @@ class AgentMemory:
                     found.append(Finding("unmasked", memory.id, f"today's rules mask something here: {labels}"))
                     if fix:
                         draft.put(clean)
+            if fix:
+                self._store.backup()                 # today's is made now: the commit would make it of the unmasked index
             found += self._store.unmasked(fix)
+            found += self._store.unmasked_undo()
         if fix and found:
             with self._store.lock():
                 self._store.forget_last_change()     # it holds the old texts
@@ -6415,6 +6496,12 @@ def merged(old: Memory, new: Memory) -> Memory:
         room=new.room if category == new.category else old.room, importance=max(old.importance, new.importance),
         execution_verified=old.execution_verified or new.execution_verified, source=old.source or new.source,
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
+
+
+def _released(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """The flags of a memory that a person has verified; that it was quarantined is remembered."""
+    left = tuple(flag for flag in flags if flag not in ("superseded", "quarantined"))
+    return (*left, "released") if "quarantined" in flags else left
 
 
 def _opposite(type: str) -> str:
@@ -6521,6 +6608,10 @@ class Say:
         """One message of the table, with its facts filled in."""
         return (_CHINESE.get(text, text) if self._chinese else text).format(**facts)
 
+    def word(self, text: str) -> str:
+        """A single word of the table; any other is shown as it is."""
+        return shown(_CHINESE.get(text, text) if self._chinese else text)
+
     def dim(self, text: str) -> str:
         """Text of less weight."""
         return f"\033[2m{text}\033[0m" if self._colour else text
@@ -6549,7 +6640,7 @@ def quoted(text: str, limit: int, say: Say) -> Iterator[str]:
 
 def _mark(memory: Any, say: Say) -> str:
     """What a reader must know before trusting a memory."""
-    marks = [say("verified") if memory.execution_verified else say("unverified"), *map(say, memory.flags)]
+    marks = [say("verified") if memory.execution_verified else say("unverified"), *map(say.word, memory.flags)]
     return ", ".join(marks + [say("contradicted by {id}", id=link["memory_id"]) for link in memory.conflicts])
 
 
@@ -6557,7 +6648,8 @@ def _one(memory: Any, say: Say, lead: str, limit: int) -> Iterator[str]:
     """A memory: a line of facts, then its text."""
     facts = [memory.room, say("importance {n}", n=memory.importance), _mark(memory, say), memory.created_at[:10]]
     if memory.source:
-        facts.append(say("from {source}", source=shown(memory.source)))
+        facts.append(say("from {source}", source=say.harmless(memory.source)))
+    facts = [" ".join(shown(fact).split()) for fact in facts]
     yield f"{lead}{say.strong(memory.id)}  {say.dim('  '.join(facts))}"
     yield from quoted(memory.content, limit, say)
 
@@ -6739,20 +6831,30 @@ def _remember(memory: AgentMemory, args: Namespace) -> Kept:
                            project=args.project or memory.settings.choice("PROJECT") or None)
 
 
+_WITHIN = arg("--project", metavar="P", help="only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT)")
+_ALL = arg("--all", action="store_true", help="whatever project it belongs to")
+
+
+def _project_of(args: Namespace) -> str | None:
+    """Which project may answer; "" for all."""
+    if args.project == "":
+        raise UsageError("--project is empty", "name a project, or --all")
+    return "" if args.all else args.project
+
+
 @command("recall", _TEXT, _FILE, _ROOM, _TOP, _CHARS, arg("--no-touch", action="store_true", help="leave counts alone"),
-         arg("--project", metavar="P", help="only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT)"),
-         arg("--all", action="store_true", help="whatever project it belongs to"),
+         _WITHIN, _ALL,
          show=_show_recall)
 def _recall(memory: AgentMemory, args: Namespace) -> Recall:
     """Find memories by words and by meaning."""
     return memory.recall(_text_of(args), args.room, args.top_k, touch=not args.no_touch,
-                         project="" if args.all else args.project)
+                         project=_project_of(args))
 
 
-@command("vsearch", _TEXT, _FILE, _TOP, _CHARS, show=_show_recall)
+@command("vsearch", _TEXT, _FILE, _TOP, _CHARS, _WITHIN, _ALL, show=_show_recall)
 def _vsearch(memory: AgentMemory, args: Namespace) -> Recall:
     """Find memories by meaning alone, with their cosine."""
-    return memory.vsearch(_text_of(args), args.top_k)
+    return memory.vsearch(_text_of(args), args.top_k, project=_project_of(args))
 
 
 @command("verify", _ID, show=_show_memory)
@@ -6807,10 +6909,11 @@ def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | For
 
 @command("digest", _TEXT, _FILE, arg("--apply", action="store_true", help="keep what was found"),
          arg("--max", type=at_least_one, metavar="N", help="at most this many facts, the most important"), _VERIFIED, _SOURCE,
-         show=_show_digested, reads=False)
+         _PROJECT, show=_show_digested, reads=False)
 def _digest(memory: AgentMemory, args: Namespace) -> Digested:
     """Find what is worth remembering in a text or a conversation."""
-    return memory.digest(_text_of(args), args.apply, verified=args.verified, source=args.source, limit=args.max)
+    return memory.digest(_text_of(args), args.apply, verified=args.verified, source=args.source, limit=args.max,
+                         project=args.project or memory.settings.choice("PROJECT") or None)
 
 
 def _show_graph(found: Any, say: Say) -> Iterator[str]:
@@ -6891,7 +6994,7 @@ def _undo(memory: AgentMemory, args: Namespace) -> Undone:
 
 def _show_history(memory: Memory, say: Say) -> Iterator[str]:
     for old in memory.history:
-        yield say("until {at} it said:", at=old["at"])
+        yield say("until {at} it said:", at=shown(old["at"][:25]))
         yield from quoted(old["content"], 10 ** 9, say)
     yield say("since then:") if memory.history else say("it never said anything else:")
     yield from quoted(memory.content, 10 ** 9, say)
@@ -6906,7 +7009,7 @@ def _history(memory: AgentMemory, args: Namespace) -> Memory:
 @command("conflicts", arg("--dismiss", metavar="ID", help="let it and what contradicts it stand side by side"), show=_show_list)
 def _conflicts(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """List the memories that contradict another."""
-    if args.dismiss:
+    if args.dismiss is not None:
         memory.dismiss(args.dismiss)
     return memory.conflicts()
 

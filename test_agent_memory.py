@@ -491,6 +491,25 @@ class Forgetting(Spec):
         self.assertNotEqual(kept.id, id)
         self.assertEqual(self.memory.digest(talk, apply=True).applied[0].outcome, "unchanged")
 
+    def test_a_source_is_forgotten_in_archives_too_and_nothing_is_no_source(self) -> None:
+        self.memory.remember("an old thing from a talk", source="talk#1")
+        self.days_pass(8)
+        self.memory.prune(dry_run=False)
+        self.memory.remember("a thing without a source")
+        with self.assertRaises(am.UsageError):
+            self.memory.forget_source("", dry_run=False)
+        self.memory.forget_source("talk", dry_run=False)
+
+        self.assertNotIn(b"from a talk", self.on_disk())
+        self.assertEqual(len(self.index()), 1)
+
+    def test_what_was_taken_back_can_be_forgotten(self) -> None:
+        id = self.memory.remember("a thing said by mistake").id
+        self.memory.undo()
+        self.memory.forget(id)
+
+        self.assertNotIn(b"by mistake", self.on_disk())
+
     def test_what_a_prune_took_can_be_forgotten_too(self) -> None:
         id = self.memory.remember("an old thing that was archived").id
         self.days_pass(8)
@@ -754,7 +773,8 @@ class Commits(Spec):
         self.memory.remember("Grafana shows the Kubernetes cluster")
         self.memory.forget(self.memory.remember("this goes away").id)
         self.memory.recall("Kubernetes")
-        for name in (".lock", ".journal.json", ".tombstones.json", ".vector_backend_state.json", ".sediment_state.json",
+        for name in (".lock", ".journal.json", ".undo.json", "cache/settings.json", ".tombstones.json",
+                     ".vector_backend_state.json", ".sediment_state.json",
                      "graph.json", "vectors.json", "cache/lengths.json"):
             for text in ("garbage", "\0" * 20, "[]", "{}", "5", '{"entities": 5}', '{"entities": {"a": 5}}', '{"vectors": 5}',
                          '{"key": 5, "hashes": 5}', '{"puts": 5}', "null"):
@@ -777,6 +797,17 @@ class Commits(Spec):
         self.assertEqual(len(backups), 7)
         self.assertEqual(backups[-1], "auto_index.json.20260826.bak")
         self.assertEqual(len(json.loads((self.root / "backups" / backups[-1]).read_text(encoding="utf-8"))), 18)
+
+    def test_a_journal_reaches_nothing_outside_the_root(self) -> None:
+        self.memory.remember("a thing worth keeping")
+        victim = self.root.parent / "victim.md"
+        victim.write_text("not ours")
+        for text in ('{"verb": "remember", "at": "x", "puts": [], "drops": ["../../victim"], "before": []}', "[" * 100_000,
+                     '{"verb": "remember"}', '{"puts": "abc", "drops": "abc"}'):
+            with self.subTest(text[:40]):
+                (self.root / ".journal.json").write_text(text)
+                self.assertEqual(len(self.reopen().list()), 1)
+                self.assertTrue(victim.exists())
 
     def test_an_interrupted_commit_is_finished_by_the_next_command(self) -> None:
         old = self.memory.remember("what was there before").id
@@ -1495,6 +1526,22 @@ class InAndOut(Spec):
         self.assertEqual(self.memory.prune().expired, (), "what was just imported leaves at once")
         self.assertEqual(len(self.memory.list(quarantined=True)), 1)
 
+    def test_a_row_that_cannot_be_right_is_refused_and_stops_no_other(self) -> None:
+        good = {"id": "mem_20261101_000000_0001", "content": "a sound row", "category": "general", "room": "events",
+                "importance": 5, "execution_verified": False, "access_count": 0, "last_accessed": None, "source": None,
+                "created_at": "2026-08-17T03:31:06+00:00", "redacted": []}
+        wrong = [{"text": "x", "source": 5}, {"text": "x", "verified": "false"}, {"text": "x", "category": ["a"]},
+                 {"forgotten": {"key": "0" * 32, "hashes": 5}}, {"forgotten": {"key": "0" * 32, "hashes": "abc"}},
+                 *(good | odd for odd in [
+                     {"flags": ["{x}"]}, {"room": "work\n2. forged"}, {"extra": "foo: 1\n---\n\nHACKED\n"},
+                     {"a\nimportance: 10\nb": 1}, {"importance": 999}, {"access_count": -4}, {"category": "nope"},
+                     {"content": ""}, {"conflicts": [{"memory_id": "x\ny", "entity": "e", "type": "value"}]}])]
+        found = self.memory.import_rows([*map(json.dumps, wrong), "[" * 100_000, json.dumps(good)])
+
+        self.assertEqual((found.added, [refused.line for refused in found.refused]), (1, list(range(1, len(wrong) + 2))))
+        self.assertEqual([row["content"] for row in self.index()], ["a sound row"])
+        self.assertEqual(self.memory.doctor().findings, ())
+
     def test_near_duplicates_can_be_kept_apart(self) -> None:
         rows = [json.dumps({"text": f"Bob: sounds good{mark}", "session": "s1", "seq": seq})
                 for seq, mark in enumerate(["", "!", "."])]
@@ -1528,6 +1575,7 @@ class InAndOut(Spec):
 
         self.assertEqual(len(self.memory.recall("release branch")), 3)
         self.assertEqual({hit.content[-6:] for hit in self.memory.recall("release branch", project="shop")}, {" trunk", "ridays"})
+        self.assertEqual(self.memory.remember("the release branch is called trunk", project="docs").outcome, "added")
         self.environment["AGENT_MEMORY_PROJECT"] = "blog"
         self.assertNotIn("trunk", self.say("recall", "release branch").out)
         self.assertIn("trunk", self.say("recall", "release branch", "--all").out)
@@ -1604,6 +1652,8 @@ class Repair(Spec):
         self.days_pass(8)
         self.memory.prune(dry_run=False)
         self.memory.remember("another badge is BADGE-9876")
+        for path in (self.root / "backups").glob("auto_*"):
+            path.unlink()                                    # so that the audit is the first change of the day
         (self.root / "config.yaml").write_text(
             "security:\n  redact_patterns:\n    - label: badge\n      pattern: 'BADGE-\\d{4}'\n", encoding="utf-8")
         found = self.say("audit")
@@ -2261,6 +2311,23 @@ class Poisoned(Spec):
         self.assertEqual(self.memory.vsearch(self.ORDER).results, ())
         self.assertEqual({memory.id for memory in self.memory.list(quarantined=True)}, {row["id"] for row in self.index()})
         self.assertEqual(self.memory.stats().quarantined, len(self.index()))
+
+    def test_no_way_in_goes_round_it(self) -> None:
+        row = {"id": "mem_20261101_000000_0001", "content": self.ORDER, "category": "general", "room": "events", "importance": 5,
+               "execution_verified": True, "access_count": 0, "last_accessed": None, "source": None,
+               "created_at": "2026-08-17T03:31:06+00:00", "redacted": []}
+        self.memory.import_rows([json.dumps(row)])
+        self.memory.remember("a nice note about Grafana", source=self.ORDER)
+        self.memory.digest(f"记住：{self.ORDER}", apply=True)
+
+        self.assertEqual(len(self.memory.list(quarantined=True)), len(self.index()))
+        self.assertFalse(any(row["execution_verified"] for row in self.index()))
+        self.assertEqual(self.memory.recall("previous instructions Grafana").results, ())
+        self.assertEqual(self.memory.graph().total, 0)
+        self.memory.verify(row["id"])
+        other = am.AgentMemory(self.root.parent / "other", now=lambda: self.today, environment={})
+        other.import_rows(self.memory.export())
+        self.assertEqual(list(other.export()), list(self.memory.export()), "what was released here is released there")
 
     def test_a_person_releases_it(self) -> None:
         id = self.memory.remember(self.ORDER).id

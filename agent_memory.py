@@ -254,6 +254,7 @@ class Memory(Record):
     history: tuple[Mapping[str, str], ...] = ()          # earlier wordings: {"content", "at"}
     conflicts: tuple[Mapping[str, str], ...] = ()        # {"memory_id", "entity", "type"}
     updates: tuple[str, ...] = ()                        # ids of alike memories that differ in a value
+    dismissed: tuple[str, ...] = ()                      # ids it may contradict, for somebody let both stand
     session: str | None = None
     seq: int | None = None
     speaker: str | None = None
@@ -499,7 +500,7 @@ def any_of(words: Iterable[str]) -> str:
 
 ID = r"mem_[0-9]{8}_[0-9]{6}_[0-9a-f]{4,32}"
 _SPEC_FIELDS = Memory._fields[:11]
-_TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "flags"))
+_TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "dismissed", "flags"))
 _INNER = {"history": ("content", "at"), "conflicts": ("memory_id", "entity", "type")}
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("category", "room", "created_at", "extra"), (str,)),
@@ -3795,6 +3796,7 @@ class Draft:
         self.memories = dict(memories)
         self.puts: dict[str, Memory] = {}
         self.drops: list[str] = []
+        self.lifted = False              # a person said again what had been forgotten
 
     def put(self, memory: Memory) -> None:
         """Add a memory, or replace the one with its id."""
@@ -4358,7 +4360,7 @@ class Store:
             before = [] if verb == "forget" else [old[id] for id in (*draft.puts, *draft.drops) if id in old]
             self.write(".journal.json", {
                 "verb": verb, "at": stamp(self._now()), "puts": [to_row(memory) for memory in draft.puts.values()],
-                "drops": draft.drops, "before": [to_row(memory) for memory in before]})
+                "drops": draft.drops, "before": [to_row(memory) for memory in before], "lifted": draft.lifted})
         self._apply(list(draft.puts.values()), draft.drops)
         self._close_journal(verb)
 
@@ -4514,7 +4516,8 @@ class Store:
             return {"verb": "forget", "at": "", "puts": [], "drops": [], "before": []}
         try:
             rows = {name: [from_row(row) for row in found[name]] for name in ("puts", "before")}
-            return {"verb": str(found["verb"]), "at": str(found["at"]), "drops": found["drops"], **rows}
+            return {"verb": str(found["verb"]), "at": str(found["at"]), "drops": found["drops"],
+                    "lifted": found.get("lifted") is True, **rows}
         except (TypeError, KeyError, ValueError):
             return {}
 
@@ -4667,11 +4670,13 @@ class Store:
         key, graves = self._graves()
         return bool(graves) and _grave(key, text) in graves
 
-    def lift(self, text: str) -> None:
-        """A person says it again: it is no longer forgotten.  The lock must be held."""
+    def lift(self, text: str) -> bool:
+        """A person says it again: it is no longer forgotten; returns whether it was.  The lock must be held."""
         key, graves = self._graves()
-        if graves and _grave(key, text) in graves:
+        was = bool(graves) and _grave(key, text) in graves
+        if was:
             self.write(".tombstones.json", {"key": key, "hashes": sorted(graves - {_grave(key, text)})})
+        return was
 
     def tombstones(self) -> dict[str, Any]:
         """The keyed hashes of what was forgotten, with their key; {} when nothing was."""
@@ -4778,7 +4783,8 @@ def _without(text: str, id: str) -> str:
 def unlinked(memory: Memory, *ids: str) -> Memory:
     """A memory that no longer points at others."""
     return replace(memory, conflicts=tuple(link for link in memory.conflicts if link["memory_id"] not in ids),
-                   updates=tuple(other for other in memory.updates if other not in ids))
+                   updates=tuple(other for other in memory.updates if other not in ids),
+                   dismissed=tuple(other for other in memory.dismissed if other not in ids))
 
 
 def _grave(key: str, text: str) -> str:
@@ -5700,7 +5706,7 @@ class AgentMemory:
         made = self._memory(text, category, importance, verified, source,
                             session=session, seq=seq, speaker=speaker, project=project)
         with self._store.transaction("remember") as draft:
-            self._store.lift(made.content)
+            draft.lifted = self._store.lift(made.content)
             return self._keep(draft, made)
 
     def _memory(self, text: str, category: str, importance: int, verified: bool, source: str | None,
@@ -5741,7 +5747,8 @@ class AgentMemory:
                   and (made.project is None or memory.project in (None, made.project))]
         twin, rivals = self._language.closest(made.content, [memory for memory in others if memory.project == made.project])
         told = [] if held else self._language.conflicts(made.content, others)
-        conflicts = [conflict for conflict in told if not twin or conflict.memory_id != twin.id]
+        settled = (twin.id, *twin.dismissed) if twin else ()
+        conflicts = [conflict for conflict in told if conflict.memory_id not in settled]
         memory = merged(twin, made) if twin else replace(made, id=self._store.new_id(draft))
         memory = self._linked(draft, memory, conflicts, [rival.id for rival in rivals])
         same = twin is not None and all(
@@ -5794,6 +5801,8 @@ class AgentMemory:
         with self._store.transaction("forget") as draft:
             found = [memory for memory in (self._store.kept_elsewhere() | draft.memories).values()
                      if memory.source and wanted in (memory.source, memory.source.partition("#")[0])]
+            if not found:
+                raise UnknownMemory(f"nothing came from {wanted!r}", "get shows where a memory comes from")
             if dry_run:
                 return tuple(Forgotten(memory.id, memory.content, ()) for memory in found)
             return tuple(self._erased(draft, memory) for memory in found)
@@ -5821,6 +5830,8 @@ class AgentMemory:
             for memory in before.values():
                 now = draft.memories.get(memory.id, memory)          # recalls since then still count
                 draft.put(replace(memory, access_count=now.access_count, last_accessed=now.last_accessed))
+            if last["lifted"]:                       # it had been forgotten on purpose, and is again
+                self._store.bury([draft.memories[id].content for id in added])
             for id in added:
                 draft.drop(id)
             return Undone(last["verb"], last["at"], tuple(before), tuple(added))
@@ -5861,7 +5872,7 @@ class AgentMemory:
         for id in ids:
             draft.drop(id)
         for other in list(draft.memories.values()):
-            if other.conflicts or other.updates:
+            if other.conflicts or other.updates or other.dismissed:
                 draft.put(unlinked(other, *ids))
 
     def _leaving(self, memories: Mapping[str, Memory], room: str | None) -> Pruned:
@@ -6211,7 +6222,8 @@ class AgentMemory:
             ("room", memory.room not in self.settings.rooms), ("importance", not 1 <= memory.importance <= 10),
             ("access_count", memory.access_count < 0),
             ("flags", not all(re.fullmatch(r"[a-z_]{1,40}", flag) for flag in memory.flags)),
-            ("links", not all(re.fullmatch(ID, id) for id in (*memory.updates, *(c["memory_id"] for c in memory.conflicts)))),
+            ("links", not all(re.fullmatch(ID, id)
+                              for id in (*memory.updates, *memory.dismissed, *(c["memory_id"] for c in memory.conflicts)))),
             ("page", from_page(page(memory)) != memory)) if wrong]
         if odd:
             raise UsageError(f"its {odd[0]} cannot be right")
@@ -6231,16 +6243,15 @@ class AgentMemory:
         facts, mode, degraded, usage = self._facts(clean)
         facts = _foremost([replace(fact, content=self.clean(fact.content)) for fact in facts], limit)
         provenance = {"session": session, "project": project}
-        applied = [self._learn(fact, verified, source, **provenance) for fact in facts] if apply else []
+        applied = self._learned(facts, verified, source, **provenance) if apply and facts else []
         return Digested(mode, degraded, tuple(facts), tuple(applied), usage)
 
-    def _learn(self, fact: Fact, verified: bool, source: str | None, **provenance: Any) -> Kept:
-        """One fact through `remember`, unless it was forgotten on purpose."""
-        made = self._memory(fact.content, fact.category, fact.importance, verified, source, **provenance)
+    def _learned(self, facts: list[Fact], verified: bool, source: str | None, **provenance: Any) -> list[Kept]:
+        """Facts through `remember`, in one commit, but for what was forgotten on purpose."""
+        made = [self._memory(fact.content, fact.category, fact.importance, verified, source, **provenance) for fact in facts]
         with self._store.transaction("digest") as draft:
-            if self._store.buried(made.content):
-                return Kept("", "refused", made.room, made.redacted, (), (), made.content)
-            return self._keep(draft, made)
+            return [Kept("", "refused", memory.room, memory.redacted, (), (), memory.content)
+                    if self._store.buried(memory.content) else self._keep(draft, memory) for memory in made]
 
     def _facts(self, text: Clean) -> tuple[list[Fact], str, str | None, Mapping[str, Any] | None]:
         """The facts of a text, who found them, why it was not the model, and the tokens it used."""
@@ -6454,8 +6465,9 @@ class AgentMemory:
             memory = self._find(draft.memories, id)
             for link in memory.conflicts:
                 if other := draft.memories.get(link["memory_id"]):
-                    draft.put(unlinked(other, memory.id))
-            settled = replace(memory, conflicts=())
+                    draft.put(replace(unlinked(other, memory.id), dismissed=(*other.dismissed, memory.id)))
+            ids = dict.fromkeys((*memory.dismissed, *(link["memory_id"] for link in memory.conflicts)))
+            settled = replace(memory, conflicts=(), dismissed=tuple(ids))
             draft.put(settled)
             return settled
 

@@ -289,6 +289,8 @@ class Contradictions(Spec):
         self.memory.dismiss(second.id)
 
         self.assertEqual((self.memory.conflicts(), self.memory.get(first.id).flags), ((), ()))
+        self.assertEqual(self.memory.remember("缓存这块放弃 Redis 了").conflicts, ())
+        self.assertEqual(self.reopen().conflicts(), ())
 
     def test_verifying_one_settles_it(self) -> None:
         first = self.memory.remember("我们决定采用 Redis 做缓存", category="decision")
@@ -1474,6 +1476,18 @@ class Undoing(Spec):
             self.memory.undo()
 
         self.assertNotIn(b"sky", self.on_disk())
+
+    def test_a_whole_digest_is_taken_back_and_what_was_forgotten_stays_so(self) -> None:
+        talk = "用户: 决定：采用 SQLite\n偏好：回答用中文\n端口改为 8081"
+        self.assertEqual(len(self.memory.digest(talk, apply=True).applied), 3)
+        self.memory.undo()
+        self.assertEqual(self.index(), [])
+
+        text = self.memory.digest(talk).facts[0].content
+        self.memory.forget(self.memory.remember(text).id)
+        self.memory.remember(text)
+        self.memory.undo()
+        self.assertEqual([kept.outcome for kept in self.memory.digest(talk, apply=True).applied], ["refused", "added", "added"])
 
     def test_with_nothing_to_take_back_it_says_so(self) -> None:
         with self.assertRaisesRegex(am.UnknownMemory, "nothing to undo"):

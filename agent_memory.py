@@ -1783,6 +1783,14 @@ def settings_template() -> str:
     return "\n".join(lines) + "\n"
 
 
+def shipped(*names: str) -> Any:
+    """A section of the shipped settings: shipped("digest", "llm"); all of them without a name."""
+    found = json.loads(parsed_defaults().partition("\n")[2])
+    for name in names:
+        found = found[name]
+    return found
+
+
 def known_defaults(root: str) -> str:
     """What an earlier process left of `parsed_defaults` in cache/, "" when it is of another text."""
     from zlib import crc32
@@ -3613,9 +3621,11 @@ class GraphStore:
     All lists are in the order of ids, so that changes one by one and a rebuild give the same.
     """
 
-    def __init__(self, data: dict[str, Any], extract: Callable[[str], list[tuple[str, str]]]) -> None:
-        self.data, self._extract = data, extract
-        self._entities: dict[str, dict[str, Any]] = data.setdefault("entities", {})
+    def __init__(self, data: dict[str, Any] | None = None,
+                 extract: Callable[[str], list[tuple[str, str]]] | None = None) -> None:
+        self.data: dict[str, Any] = {} if data is None else data
+        self._extract = extract or Language(shipped()).entities
+        self._entities: dict[str, dict[str, Any]] = self.data.setdefault("entities", {})
         self._names: dict[str, str] = {}                         # folded name → the one shown
         self._forms: dict[str, dict[str, str]] = {}              # folded name → memory id → as it is written there
         for name, entry in list(self._entities.items()):
@@ -5043,8 +5053,32 @@ class HttpReranker(_Service):
 
 
 # Names from the specification; what sets them apart stands in their blocks of config.yaml.
-JinaVectorizer = SiliconFlowVectorizer = HttpVectorizer
-SiliconFlowReranker = HttpReranker
+
+
+def _block(*names: str) -> dict[str, Any]:
+    """The fields a shipped block gives its backend; the key itself has to be handed in."""
+    return {field: value for field, value in shipped(*names).items() if field not in ("kind", "threshold", "enabled", "key")}
+
+
+class JinaVectorizer(HttpVectorizer):
+    """Jina's embeddings as shipped; JinaVectorizer(key=…), and any field of HttpVectorizer otherwise."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**{**_block("vectors", "backends", "jina"), **fields})
+
+
+class SiliconFlowVectorizer(HttpVectorizer):
+    """SiliconFlow's embeddings as shipped; SiliconFlowVectorizer(key=…)."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**{**_block("vectors", "backends", "siliconflow"), **fields})
+
+
+class SiliconFlowReranker(HttpReranker):
+    """SiliconFlow's reranker as shipped; SiliconFlowReranker(key=…)."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**{**_block("rerank"), **fields})
 
 
 def _in_order(reply: Any, field: str, value: str, count: int) -> list[Any]:
@@ -5390,7 +5424,8 @@ def _sign_pattern(kind: str, signs: list[str], noun: str) -> re.Pattern[str]:
 class RuleDigester:
     """Finds facts by rule; `settings` is the section `digest` of the config."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        settings = settings or shipped("digest")
         words, noun = settings["words"], f"(?:{_phrases(settings['nouns'])})"
         self._most, self._length, self._importance = settings["max"], settings["length"], settings["importance"]
         self._has = {kind: re.compile(_phrases(listed)) for kind, listed in words.items()}
@@ -5529,13 +5564,15 @@ class LLMDigester:
     """Asks an OpenAI-compatible chat model for the facts; `url` is the whole endpoint.
 
     `post(url, payload, key, seconds)` sends and returns the parsed reply, or
-    raises BackendDown.  `last_usage` is the reply's own `usage`, None if it had none.
+    raises BackendDown.  `last_usage` is the reply's own `usage`, None if it had none.  What is not given is as shipped.
     """
 
-    def __init__(self, url: str, model: str, key: str, post: Callable[[str, dict[str, Any], str, float], Any],
+    def __init__(self, url: str = "", model: str = "", key: str = "",
+                 post: Callable[[str, dict[str, Any], str, float], Any] = post_json,
                  seconds: float = 60.0, max_facts: int = 0, prompt: str = "", length: int = 300,
                  categories: Collection[str] = _FACT_KINDS) -> None:
-        self.url, self.model, self._key, self._post, self._seconds = url, model, key, post, seconds
+        self.url, self.model = url or shipped("digest", "llm", "url"), model or shipped("digest", "llm", "model")
+        self._key, self._post, self._seconds = key, post, seconds
         self._most, self._prompt, self._length, self._categories = max_facts, prompt or _DIGEST_PROMPT, length, categories
         self.last_usage: dict[str, Any] | None = None
 

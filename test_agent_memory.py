@@ -3289,7 +3289,7 @@ class Vectorizing(WireSpec):
     def test_the_names_of_the_specification_are_backends(self) -> None:
         for name in (am.JinaVectorizer, am.SiliconFlowVectorizer):
             self.embeds([1, 0])
-            self.assertEqual(name(url=self.service.url, model="m", key=KEY).embed(["a"]), [[1, 0]])
+            self.assertEqual(name(url=self.service.url, model="m", key=KEY, dimensions=2).embed(["a"]), [[1, 0]])
         self.assertTrue(issubclass(am.SiliconFlowReranker, am.HttpReranker))
 
 
@@ -5178,6 +5178,14 @@ class House(unittest.TestCase):
             with self.subTest(name):
                 self.assertIn(name, am.__all__)
         self.assertTrue(all(hasattr(am, name) for name in am.__all__))
+        self.assertEqual([fact.category for fact in am.RuleDigester().digest("决定：采用 SQLite")], ["decision"])
+        self.assertEqual(am.JinaVectorizer(key="k").model, "jina-embeddings-v3")
+        self.assertEqual(am.SiliconFlowVectorizer(key="k", model="other").model, "other")
+        self.assertEqual(am.SiliconFlowReranker(key="k").model, "BAAI/bge-reranker-v2-m3")
+        self.assertEqual(am.LLMDigester(key="k").model, "deepseek-chat")
+        graph = am.GraphStore()
+        graph.link("mem_1", "采用PostgreSQL作为主库")
+        self.assertEqual([entity.name for entity in graph.top(3)], ["PostgreSQL"])
 
 
 class Documents(unittest.TestCase):

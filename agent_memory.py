@@ -5821,6 +5821,23 @@ class AgentMemory:
             draft.put(verified)
             return verified
 
+    def edit(self, id: str, text: str | None = None, category: str | None = None, importance: int | None = None) -> Memory:
+        """Put a memory in other words, another category or another rank; its earlier wording stays in its history."""
+        with self._store.transaction("edit") as draft:
+            memory = self._find(draft.memories, id)
+            made = self._memory(memory.content if text is None else text, category or memory.category,
+                                memory.importance if importance is None else importance, memory.execution_verified, memory.source)
+            reworded = made.content != memory.content
+            history = (*memory.history, {"content": memory.content, "at": made.created_at}) if reworded else memory.history
+            edited = replace(
+                memory, content=made.content, category=made.category, importance=made.importance, history=history,
+                room=memory.room if made.category == memory.category else made.room,
+                redacted=made.redacted if reworded else memory.redacted, flags=made.flags if reworded else memory.flags,
+                execution_verified=made.execution_verified if reworded else memory.execution_verified,
+                updated_at=made.created_at if reworded else memory.updated_at)
+            draft.put(edited)
+            return edited
+
     def forget(self, id: str) -> Forgotten:
         """Erase a memory: page, index, vector, graph, backups and archives; digests cannot bring it back."""
         with self._store.transaction("forget") as draft:
@@ -6910,6 +6927,16 @@ def _vsearch(memory: AgentMemory, args: Namespace) -> Recall:
 def _verify(memory: AgentMemory, args: Namespace) -> Memory:
     """Confirm a memory by hand."""
     return memory.verify(args.id)
+
+
+@command("edit", _ID, arg("text", nargs="*", help="the new text; - reads standard input"), _FILE,
+         arg("--category", metavar="C"), arg("--importance", type=int, metavar="1-10"), show=_show_memory)
+def _edit(memory: AgentMemory, args: Namespace) -> Memory:
+    """Change the words, the category or the importance of a memory."""
+    text = _text_of(args) if args.text or args.file else None
+    if text is None and args.category is None and args.importance is None:
+        raise UsageError("say what to change", "a text, --category or --importance")
+    return memory.edit(args.id, text, args.category, args.importance)
 
 
 @command("prune", arg("--dry-run", action="store_true", help="only tell"), _ROOM,

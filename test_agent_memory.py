@@ -1462,6 +1462,19 @@ class Undoing(Spec):
                 self.memory.undo()
                 self.assertEqual(sorted(self.index(), key=str), sorted(after, key=str))
 
+    def test_an_edit_is_masked_remembered_and_can_be_taken_back(self) -> None:
+        id = self.memory.remember("the printer is on the first floor", importance=4).id
+        before = self.index()
+        ran = self.say("edit", id, "the printer is upstairs, 密码是 hunter2", "--category", "config", "--importance", "7")
+        memory = self.memory.get(id)
+
+        self.assertEqual((ran.code, memory.content, memory.category, memory.room, memory.importance),
+                         (0, "the printer is upstairs, 密码是 [已脱敏:password]", "config", "configs", 7))
+        self.assertEqual([old["content"] for old in memory.history], ["the printer is on the first floor"])
+        self.assertEqual(self.say("edit", id).code, 2)
+        self.memory.undo()
+        self.assertEqual(self.index(), before)
+
     def test_recalls_since_then_still_count(self) -> None:
         id = self.memory.remember("the sky is blue").id
         self.memory.verify(id)
@@ -4848,7 +4861,8 @@ class Commands(Spec):
     """Every command does one thing, says it in one line, speaks JSON, and never shows a traceback."""
 
     EVERY = [["remember", "we deploy from the release branch", "--category", "decision"], ["recall", "release"],
-             ["vsearch", "release branch"], ["list"], ["get", "ID"], ["verify", "ID"], ["prune", "--dry-run"],
+             ["vsearch", "release branch"], ["list"], ["get", "ID"], ["verify", "ID"], ["edit", "ID", "--importance", "6"],
+             ["prune", "--dry-run"],
              ["digest", "决定：采用 SQLite"], ["graph"], ["graph", "--rebuild"], ["stats"], ["rooms"], ["vectors"],
              ["sync"], ["redact", "密码是 hunter2"], ["inspect", "be good"], ["init"], ["conflicts"], ["history", "ID"], ["export"],
              ["doctor"], ["audit"],

@@ -2476,6 +2476,23 @@ def _nested(pattern: str) -> bool:
     return text != before
 
 
+def _kept_round(text: str, clean: Callable[[str], Clean]) -> str:
+    """The text masked, with the blanks round it as they were."""
+    bare = text.strip()
+    lead, _, trail = text.partition(bare) if bare else (text, "", "")
+    return f"{lead}{clean(bare)}{trail}"
+
+
+def redact(text: str) -> str:
+    """A text with its secrets masked, by the shipped rules."""
+    return _kept_round(text, _shipped_redactor().clean)
+
+
+@lru_cache(1)
+def _shipped_redactor() -> Redactor:
+    return Redactor(shipped("security"))
+
+
 # ── Suspicion ────────────────────────────────────────────────────────────────
 #
 # A memory is what somebody said, never an order.  Two questions are asked of a text:
@@ -4023,6 +4040,7 @@ class Store:
         self._seen: Snapshot | None = None
         self._vectors: tuple[tuple[int, ...] | None, dict[str, Any]] = (None, {"vectors": {}})
         self._held: Lock | None = None               # while a transaction runs
+        self._defaults_kept = False                  # cache/ was looked at: 100 kB that need not be read at every write
         self._unreadable: dict[str, str] = {}        # pages that could not be read: never overwritten
 
     def path(self, *names: str) -> str:
@@ -4133,9 +4151,12 @@ class Store:
         entities = stored.get("entities") if isinstance(stored, dict) else None
         whole = isinstance(entities, dict) and all(
             isinstance(entry, dict) and isinstance(entry.get("memory_ids"), list) for entry in entities.values())
-        graph = self._graph_of(stored if whole else {})
-        if not whole:
-            graph.rebuild(_speaking(seen.memories))
+        return self._graph_of(stored) if whole else self.fresh_graph(seen.memories)
+
+    def fresh_graph(self, memories: Mapping[str, Memory]) -> GraphStore:
+        """The graph of these memories, made now."""
+        graph = self._graph_of({})
+        graph.rebuild(_speaking(memories))
         return graph
 
     def cached(self, name: str) -> dict[str, Any]:
@@ -4253,15 +4274,13 @@ class Store:
             raise ValueError(f"its id is {edited.id!r:.40}")
         if not edited.content.strip():
             raise ValueError("it has no text")
-        labels: dict[str, None] = {}
-        fields = {field: self._masked(value, labels) for field, value in vars(edited).items() if field != "redacted"}
-        edited = replace(edited, **fields, redacted=tuple(labels))
+        edited = self.masked_again(replace(edited, redacted=()))
         mapping = self._settings["category_mapping"]
         category = edited.category if edited.category in mapping else old.category if old else "general"
         room = edited.room if edited.room in self._settings.rooms and edited.category == category else ""
         if old and category != old.category and room == old.room or not room:
             room = mapping[category]
-        return replace(edited, id=id, category=category, room=room, extra=edited.extra + "\n" if edited.extra else "",
+        return replace(edited, id=id, category=category, room=room,
                        importance=min(10, max(1, edited.importance)), access_count=max(0, edited.access_count),
                        created_at=edited.created_at or (old.created_at if old else stamp(self._now())))
 
@@ -4306,8 +4325,9 @@ class Store:
         self._sweep()
         if not os.path.exists(self.path("index.json")):
             self._describe_rooms()
-        if not known_defaults(self.root):
+        if not self._defaults_kept and not known_defaults(self.root):
             self.cache("settings.json", parsed_defaults())
+        self._defaults_kept = True
         self._unreadable.clear()
         try:
             seen = self.load()
@@ -4483,11 +4503,10 @@ class Store:
         found: dict[str, Memory] = {}
         for name in self.backup_names():
             try:
-                held = json.loads(self._text(f"backups/{name}") or "[]")
-                found |= {row["id"]: from_row(row) for row in (held if isinstance(held, list) else held["memories"])}
+                found |= {memory.id: memory for memory in _held_rows(self._text(f"backups/{name}") or "[]")[1]}
             except StoreDamaged:
                 continue                             # sealed and damaged: nobody can read it any more
-            except (ValueError, TypeError, KeyError):
+            except ValueError:
                 found |= _salvaged(self._text(f"backups/{name}") or "")
         return found | {memory.id: memory for memory in self.last_rows()}
 
@@ -4502,8 +4521,8 @@ class Store:
         """The prune archives, newest first: name and what each holds; an unreadable one is named in a warning."""
         for name in [f"backups/{n}" for n in reversed(self.backup_names()) if re.fullmatch(r"prune_\d{8}_\d{6}(_\d+)?\.json", n)]:
             try:
-                yield name, [from_row(row) for row in json.loads(self._text(name) or "")["memories"]]
-            except (ValueError, KeyError, TypeError) as fault:
+                yield name, _held_rows(self._text(name) or "")[1]
+            except ValueError as fault:
                 self.warn(f"{name} cannot be read: {fault}")
 
     def erase(self, id: str) -> list[str]:
@@ -4619,9 +4638,7 @@ class Store:
         if stale := len(vectors.keys() - seen.memories.keys()):
             yield Finding("vectors stale", "vectors.json", f"{stale} vectors of memories that are gone")
         stored = self.json("graph.json")
-        graph = self._graph_of({})
-        graph.rebuild(_speaking(seen.memories))
-        if (seen.memories or stored) and stored != graph.data:
+        if (seen.memories or stored) and stored != self.fresh_graph(seen.memories).data:
             yield Finding("graph stale", "graph.json", "it differs from what the memories say")
 
     def mend(self) -> None:
@@ -4633,9 +4650,7 @@ class Store:
                 if not os.path.islink(path):
                     os.chmod(path, 0o600)
         seen = self.load()
-        graph = self._graph_of({})
-        graph.rebuild(_speaking(seen.memories))
-        self.write("graph.json", graph.data)
+        self.write("graph.json", self.fresh_graph(seen.memories).data)
         stored = self.vectors()
         kept = {id: vector for id, vector in stored["vectors"].items() if id in seen.memories}
         if len(kept) < len(stored["vectors"]):
@@ -4646,10 +4661,8 @@ class Store:
         for name in self.backup_names():
             where = f"backups/{name}"
             try:
-                held = json.loads(self._text(where) or "[]")
-                rows = held if isinstance(held, list) else held["memories"]
-                memories = [from_row(row) for row in rows]
-            except (ValueError, TypeError, KeyError, StoreDamaged):
+                held, memories = _held_rows(self._text(where) or "[]")
+            except (ValueError, StoreDamaged):
                 yield Finding("unreadable", where, "it cannot be read; delete it when you no longer need it")
                 continue
             clean = [self.masked_again(memory) for memory in memories]
@@ -4685,7 +4698,7 @@ class Store:
     def bury(self, texts: Iterable[str]) -> None:
         """Remember, as keyed hashes, that texts were forgotten on purpose.  The lock must be held."""
         key, graves = self._graves()
-        self.write(".tombstones.json", {"key": key, "hashes": sorted(graves | {_grave(key, text) for text in texts})})
+        self._write_graves(key, graves | {_grave(key, text) for text in texts})
 
     def buried(self, text: str) -> bool:
         """Whether this text was forgotten on purpose."""
@@ -4697,7 +4710,7 @@ class Store:
         key, graves = self._graves()
         was = bool(graves) and _grave(key, text) in graves
         if was:
-            self.write(".tombstones.json", {"key": key, "hashes": sorted(graves - {_grave(key, text)})})
+            self._write_graves(key, graves - {_grave(key, text)})
         return was
 
     def tombstones(self) -> dict[str, Any]:
@@ -4716,7 +4729,10 @@ class Store:
             raise UsageError("what was forgotten is hashed with another key, and this store has forgotten things of its own")
         if not re.fullmatch("[0-9a-f]{32}", str(found.get("key"))):
             raise UsageError("what was forgotten has no key")
-        self.write(".tombstones.json", {"key": found["key"], "hashes": sorted(graves | theirs)})
+        self._write_graves(found["key"], graves | theirs)
+
+    def _write_graves(self, key: str, graves: set[str]) -> None:
+        self.write(".tombstones.json", {"key": key, "hashes": sorted(graves)})
 
     def _graves(self) -> tuple[str, set[str]]:
         held = self.json(".tombstones.json")
@@ -4791,15 +4807,20 @@ def _salvaged(text: str) -> dict[str, Memory]:
 def _without(text: str, id: str) -> str:
     """A backup or archive without one memory and every link to it; of a file that does not parse, its other whole rows."""
     try:
-        held = json.loads(text)
-        rows = held if isinstance(held, list) else held["memories"]
-        memories = [from_row(row) for row in rows]
-    except (ValueError, TypeError, KeyError):
+        held, memories = _held_rows(text)
+    except ValueError:
         held, memories = [], list(_salvaged(text).values())
     kept = [unlinked(memory, id) for memory in memories if memory.id != id]
     if isinstance(held, list):
         return index_text([to_line(memory) for memory in kept])
     return json.dumps(held | {"memories": [to_row(memory) for memory in kept]}, ensure_ascii=False)
+
+
+def _held_rows(text: str) -> tuple[Any, list[Memory]]:
+    """A backup (a list) or an archive (an object with one) and the memories in it.  ValueError when it is neither."""
+    held = json.loads(text)
+    rows = held.get("memories") if isinstance(held, dict) else held
+    return held, [from_row(row) for row in _list(rows)]
 
 
 def unlinked(memory: Memory, *ids: str) -> Memory:
@@ -5721,8 +5742,7 @@ class AgentMemory:
         try:
             self.settings = load_settings(root, environment, config)
         except ConfigError as fault:                 # it quotes what somebody wrote, perhaps a key in the wrong place
-            mask = Redactor(read_yaml(DEFAULTS)[0]["security"]).clean
-            raise ConfigError(mask(fault.message), mask(fault.hint)) from None
+            raise ConfigError(redact(fault.message), redact(fault.hint)) from None
         self.root = self.settings.root
         self.now = now or utc_now
         self._redactor = Redactor(self.settings["security"], self.settings.known_secrets())
@@ -5810,15 +5830,20 @@ class AgentMemory:
 
     def _linked(self, draft: Draft, memory: Memory, conflicts: list[Conflict], rivals: list[str]) -> Memory:
         """The memory with its links, and every other end of them put into the draft."""
-        for conflict in conflicts:
-            other = draft.memories[conflict.memory_id]
-            opposite = _opposite(conflict.type)
-            draft.put(replace(other, conflicts=_with(other.conflicts, memory.id, conflict.entity, opposite)))
-            memory = replace(memory, conflicts=_with(memory.conflicts, other.id, conflict.entity, conflict.type))
-        for id in rivals:
-            other = draft.memories[id]
-            draft.put(replace(other, updates=tuple(dict.fromkeys((*other.updates, memory.id)))))
+        links = [{"memory_id": told.memory_id, "entity": told.entity, "type": told.type} for told in conflicts]
+        self._tie(draft, memory.id, links, rivals)
+        for link in links:
+            memory = replace(memory, conflicts=_with(memory.conflicts, link["memory_id"], link["entity"], link["type"]))
         return replace(memory, updates=tuple(dict.fromkeys((*memory.updates, *rivals))))
+
+    def _tie(self, draft: Draft, id: str, links: Iterable[Mapping[str, str]], rivals: Iterable[str]) -> None:
+        """The other ends of a memory's links, put into the draft."""
+        for link in links:
+            other = draft.memories[link["memory_id"]]
+            draft.put(replace(other, conflicts=_with(other.conflicts, id, link["entity"], _opposite(link["type"]))))
+        for rival in rivals:
+            other = draft.memories[rival]
+            draft.put(replace(other, updates=tuple(dict.fromkeys((*other.updates, id)))))
 
     def verify(self, id: str) -> Memory:
         """Confirm a memory by hand: it no longer leaves after a week, and what contradicts it is marked superseded."""
@@ -5882,7 +5907,7 @@ class AgentMemory:
         return Forgotten(memory.id, memory.content, tuple(files), tuple(self._store.copies(memory.id)))
 
     def undo(self) -> Undone:
-        """Take back the last add, merge, verify, digest, restore or prune; doing it twice does it again.
+        """Take back the last add, merge, edit, verify, digest, import, restore or prune; doing it twice does it again.
 
         What was erased cannot come back.  UnknownMemory when there is nothing to undo.
         """
@@ -5973,12 +5998,7 @@ class AgentMemory:
         dead = [id for id in (*memory.updates, *(link["memory_id"] for link in memory.conflicts)) if id not in draft.memories]
         memory = unlinked(memory, *dead)
         draft.put(memory)
-        for link in memory.conflicts:
-            other = draft.memories[link["memory_id"]]
-            draft.put(replace(other, conflicts=_with(other.conflicts, memory.id, link["entity"], _opposite(link["type"]))))
-        for id in memory.updates:
-            other = draft.memories[id]
-            draft.put(replace(other, updates=tuple(dict.fromkeys((*other.updates, memory.id)))))
+        self._tie(draft, memory.id, memory.conflicts, memory.updates)
 
     # ── recalling ──
 
@@ -6377,8 +6397,7 @@ class AgentMemory:
     def rebuild_graph(self) -> int:
         """Make graph.json anew from the memories; returns how many entities it has."""
         with self._store.transaction() as draft:
-            graph = self._graph_of({})
-            graph.rebuild(_speaking(draft.memories))
+            graph = self._store.fresh_graph(draft.memories)
             self._store.write("graph.json", graph.data)
             return len(graph.data["entities"])
 
@@ -6620,26 +6639,14 @@ def get_encryption(root: str | os.PathLike[str] | None = None) -> Vault | None:
     return vault if vault.on() else None
 
 
-def _kept_round(text: str, clean: Callable[[str], Clean]) -> str:
-    """The text masked, with the blanks round it as they were."""
-    bare = text.strip()
-    lead, _, trail = text.partition(bare) if bare else (text, "", "")
-    return f"{lead}{clean(bare)}{trail}"
-
-
-def redact(text: str) -> str:
-    """A text with its secrets masked, by the shipped rules."""
-    return _kept_round(text, Redactor(read_yaml(DEFAULTS)[0]["security"]).clean)
-
-
 def inspect(text: str) -> Inspection:
     """Whether a text tries to command whoever reads it, by the shipped rules."""
-    return Inspector(read_yaml(DEFAULTS)[0]["suspicion"]).inspect(redact(text))
+    return Inspector(shipped("suspicion")).inspect(redact(text))
 
 
 def extract_entities(text: str) -> list[tuple[str, str]]:
     """(name, type) of every entity in a text, by the shipped word lists."""
-    return Language(read_yaml(DEFAULTS)[0]).entities(text)
+    return Language(shipped()).entities(text)
 
 
 # ── Command line ─────────────────────────────────────────────────────────────

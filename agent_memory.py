@@ -26,6 +26,7 @@ Chapters.  A chapter uses only the chapters above it.
     Ranking        BM25, cosine, fusion, the floor           pure
     Graph          names and the memories that hold them     pure
     Life           growth, retention, verdicts               pure
+    Index          what lets a large store answer unread     pure
     Store          the data root: lock, draft, commit        disk
     Wire           services that embed and rerank, guarded   network
     Digest         conversations into facts                  pure; asks through Wire
@@ -45,7 +46,10 @@ import re
 import sys
 import unicodedata
 from _thread import allocate_lock, start_new_thread
-from collections import Counter
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Mapping, MutableMapping
 from functools import cached_property, lru_cache
 
 __version__ = "0.1.0"
@@ -61,14 +65,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections import Counter
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
     from types import TracebackType
-    from typing import Any, NoReturn, TypeVar, dataclass_transform
+    from typing import Any, NoReturn, Self, TypeVar, dataclass_transform
     from urllib.request import Request
 
     R = TypeVar("R", bound="Record")
     T = TypeVar("T")
+    K = TypeVar("K", int, str)           # what texts are known by
     Span = tuple[int, int]
     Found = tuple[int, int, str]
     _Gate = tuple[frozenset[str], list[str]]
@@ -569,11 +574,18 @@ def index_text(lines: Iterator[str] | list[str]) -> str:
     return f"[\n{body}\n]\n" if body else "[]\n"
 
 
-def index_lines(text: str) -> list[str]:
-    """The rows of an index.json that we wrote, as lines; [] when somebody else laid it out."""
-    if not text.startswith("[\n{") or not text.endswith("}\n]\n"):
+def row_places(text: str, ids: Sequence[str]) -> list[int] | None:
+    """Where each row of an index.json stands, in bytes; None when it is not as we lay it out: one row a line, each once."""
+    if text == "[]\n":
         return []
-    return text[2:-3].split(",\n")
+    if not text.startswith("[\n{") or not text.endswith("}\n]\n") or len(set(ids)) != len(ids):
+        return None
+    places, at = [], 2
+    for line in text[2:-3].split(",\n"):
+        places.append(at)
+        at += len(line.encode()) + 2
+    whole = len(places) == len(ids) and all(text_id in line for text_id, line in zip(ids, text[2:-3].split(",\n")))
+    return places if whole else None
 
 
 # ── pages ──
@@ -868,6 +880,8 @@ store:
   lock_seconds: 10.0                # how long to wait for another process before saying "busy"
   backups: 7                        # daily backups of index.json kept
   watch_pages: 2000                 # up to this many pages, hand edits are noticed at every command; above, by `sync`
+  rewrite_bytes: 4000000            # up to this size index.json is rewritten at every recall; above, counts wait in touches.log
+  tail: 128                         # memories that are simply read; more are indexed in cache/
   cron_days: 2                      # days without a run of auto_sediment after which doctor says so
 
 output:
@@ -2979,9 +2993,10 @@ def _at_most(old: str, new: str, counts: Mapping[str, int], pairs: Counter[tuple
     """What the ratio of two level texts cannot exceed, ever closer, until it is below the floor.
 
     Every matched character stands in both texts, in the new one as often as `counts` tells; 1,000 texts take
-    0.2 ms by their lengths, 3 µs each by the kinds of characters, 8 µs by their numbers and 40 µs by their pairs, the
-    ratio 300 to 1,400 µs.  M matched characters lie in at most 1 + T − 2M blocks of the T there are, for between two
-    blocks something does not match, and a block of m characters has m − 1 pairs: at least 3M − T − 1 pairs are shared.
+    0.2 ms by their lengths, 3 µs each by the kinds of characters, 8 µs by their numbers, 40 µs by their pairs, as much
+    by the longest common subsequence, the ratio 300 to 1,400 µs.  M matched characters lie in at most 1 + T − 2M blocks
+    of the T there are, for between two blocks something does not match, and a block of m characters has m − 1 pairs:
+    at least 3M − T − 1 pairs are shared.
     """
     length = len(old) + len(new)
     best = 2.0 * min(len(old), len(new)) / length
@@ -2991,7 +3006,24 @@ def _at_most(old: str, new: str, counts: Mapping[str, int], pairs: Counter[tuple
         best = 2.0 * sum(map(min, counts.values(), map(old.count, counts))) / length
     if best >= floor:
         best = min(best, ((pairs & _pairs(old)).total() + length + 1) / (1.5 * length))
+    if best >= floor:
+        best = min(best, 2.0 * _in_common(old, new) / length)
     return best
+
+
+def _in_common(one: str, other: str) -> int:
+    """The length of the longest common subsequence; what SequenceMatcher matches is a common one.
+
+    Bit-parallel (Hyyrö 2004): a row of the table is one integer, so 150 characters by 150 take 40 µs.
+    """
+    places: dict[str, int] = {}
+    for at, char in enumerate(one):
+        places[char] = places.get(char, 0) | 1 << at
+    every = row = (1 << len(one)) - 1
+    for char in other:
+        met = row & places.get(char, 0)
+        row = (row + met | row - met) & every
+    return len(one) - row.bit_count()
 
 
 class Assertion(Record):
@@ -3024,7 +3056,7 @@ class Language:
         self._alike: Mapping[str, Any] = settings["deduplication"]
         self._says: Mapping[str, Any] = settings["conflicts"]
         self._graph: Mapping[str, Any] = settings["graph"]
-        self._asserted = lru_cache(1 << 14)(self.assertions)         # a process asks about the same memories again
+        self.asserted = lru_cache(1 << 14)(self.assertions)          # a process asks about the same memories again
         self._patterns: dict[tuple[str, ...], re.Pattern[str]] = {}
 
     # ── duplicates ──
@@ -3124,13 +3156,13 @@ class Language:
 
         `type` is what the memory says: "positive", "negative", or "value".
         """
-        mine = {said.entity: said for said in self.assertions(text)}
+        mine = {said.entity: said for said in self.asserted(text)}
         found = []
         for memory in memories if mine else ():
             level = _level(memory.content)
             if level == _level(text) or not any(self._mentions(level, said) for said in mine.values()):
                 continue
-            for theirs in self._asserted(memory.content):
+            for theirs in self.asserted(memory.content):
                 if (said := mine.get(theirs.entity)) and _opposed(said, theirs):
                     kind = "value" if said.value else "positive" if theirs.positive else "negative"
                     found.append(Conflict(memory.id, said.name, kind, memory.content))
@@ -3376,6 +3408,12 @@ def tokenize_terms(text: str) -> list[str]:
             for term in (_grams(piece.casefold()) if run else _word_terms(piece))]
 
 
+@lru_cache(1 << 9)
+def counted_terms(text: str) -> Counter[str]:
+    """The terms of a text and how often it has each; cached, for a new text is measured, compared and indexed."""
+    return Counter(tokenize_terms(text))
+
+
 def _names(query: str) -> frozenset[str]:
     """The terms a query spells like names: capitalised beyond its first word, or with a capital inside."""
     words = [piece for run, piece in _cut(compatible(query)) if not run]
@@ -3389,42 +3427,92 @@ def _idf(size: int, holders: int) -> float:
     return log(1 + (size - holders + 0.5) / (holders + 0.5))
 
 
+class Scale(Record):
+    """How BM25 weighs a term in a text: f / (f + k1(1 − b + b · length / average)), of its idf and k1 + 1."""
+
+    k1: float
+    b: float
+    size: int                          # texts
+    total: int                         # terms in all of them
+
+    @property
+    def flat(self) -> float:
+        """What is added to f for any text."""
+        return self.k1 * (1 - self.b)
+
+    @property
+    def slope(self) -> float:
+        """What is added for each term of a text."""
+        return self.k1 * self.b * self.size / max(self.total, 1)
+
+    def shares(self, found: Mapping[K, int], lengths: Any) -> dict[K, float]:
+        """{text: share} of {text: how often the term stands there}."""
+        flat, slope = self.flat, self.slope
+        return {id: times / (times + flat + slope * lengths[id]) for id, times in found.items()}
+
+
 class Matches(Record):
     """Where the terms of a query occur: all that scores and the floor need to know."""
 
     counts: Mapping[str, int]                     # term → times the query says it
     names: frozenset[str]                         # terms the query spells like names
-    postings: Mapping[str, Mapping[str, int]]     # term → {id: times it occurs there}
-    having: Mapping[str, set[str]]                # one-character term → ids that have it anywhere
-    lengths: Mapping[str, int]                    # id → number of terms, of all texts
-    k1: float = 1.5
-    b: float = 0.75
+    postings: Mapping[str, Mapping[Any, float]]          # term → {id: its share of the term's weight}
+    having: Mapping[str, set[Any]]                # one-character term → ids that have it anywhere
+    scale: Scale
 
-    def scores(self) -> dict[str, float]:
-        """{id: Σ count · idf · f(k1 + 1) / (f + k1(1 − b + b · length / average))}, Okapi BM25, of texts that share a term."""
-        scores: dict[str, float] = {}
-        size, flat = len(self.lengths), self.k1 * (1 - self.b)
-        slope = self.k1 * self.b * size / max(sum(self.lengths.values()), 1)
+    def scores(self, content: Collection[str] | None = None) -> dict[Any, float]:
+        """{id: Σ count · idf · share · (k1 + 1)}, Okapi BM25, of the texts that have one of these terms, or any."""
+        scores: dict[Any, float] = {}
         for term, count in self.counts.items():
-            found = self.postings[term]
-            weight = count * (self.k1 + 1) * _idf(size, len(found))
-            for id, times in found.items():
-                scores[id] = scores.get(id, 0.0) + weight * times / (times + flat + slope * self.lengths[id])
+            if content is None or term in content:
+                weight = self._weight(term, count)
+                for id, share in self.postings[term].items():
+                    scores[id] = scores.get(id, 0.0) + weight * share
+        for term, count in self.counts.items() if content is not None else ():
+            if term not in content:               # type: ignore[operator]
+                self._add(scores, self.postings[term], self._weight(term, count))
         return scores
 
-    def ranked(self) -> list[tuple[str, float]]:
-        """(id, score), best first; last come texts that only hold a lone character of the query (猫) inside a longer run."""
-        scores = self.scores()
-        step = min(scores.values(), default=1.0) / (len(self.having) + 1)
-        faint: dict[str, float] = {}
-        for ids in self.having.values():
-            for id in sorted(ids - scores.keys()):
-                faint[id] = faint.get(id, 0.0) + step
-        return sorted([*scores.items(), *faint.items()], key=lambda hit: -hit[1])
+    def _weight(self, term: str, count: int) -> float:
+        return count * (self.scale.k1 + 1) * _idf(self.scale.size, len(self.postings[term]))
 
-    def holders(self, term: str) -> Mapping[str, int] | set[str]:
+    def _add(self, scores: dict[Any, float], found: Mapping[Any, float], weight: float) -> None:
+        """Add a term to texts that have a score already; few of them are looked up, for `the` is in most texts."""
+        if 8 * len(scores) < len(found):
+            for id in scores:
+                scores[id] += weight * (found.get(id) or 0.0)
+            return
+        for id, share in found.items():
+            if id in scores:
+                scores[id] += weight * share
+
+    def faint(self, scores: Mapping[Any, float]) -> dict[Any, float]:
+        """Below all scores: the texts that only hold a lone character of the query (猫) inside a longer run."""
+        step = min(scores.values(), default=1.0) / (len(self.having) + 1) if self.having else 0.0
+        faint: dict[Any, float] = {}
+        for ids in self.having.values():
+            for id in ids - scores.keys():
+                faint[id] = faint.get(id, 0.0) + step
+        return faint
+
+    def ranked(self, content: Collection[str] | None = None) -> list[tuple[Any, float]]:
+        """(id, score), best first, of the texts that have one of these terms, or any."""
+        scores = self.scores(content)
+        return foremost(scores | self.faint(scores))
+
+    def holders(self, term: str) -> Mapping[Any, float] | set[Any]:
         """The ids of the texts that have a term."""
         return self.having.get(term) or self.postings[term]
+
+
+def foremost(scores: Mapping[K, float], count: int | None = None) -> list[tuple[K, float]]:
+    """(id, score), best first, the best `count` or all; equals in the order of their ids, rounding errors or not."""
+    best: Iterable[tuple[K, float]] = scores.items()
+    if count is not None and len(scores) > 4 * count:
+        from heapq import nlargest
+        least = nlargest(count, scores.values())[-1] - 1e-9
+        best = [hit for hit in best if hit[1] >= least]
+    return sorted(best, key=lambda hit: (-round(hit[1], 9), hit[0]))[:count]
 
 
 class BM25Index:
@@ -3433,12 +3521,12 @@ class BM25Index:
     def __init__(self, texts: Sequence[str], k1: float = 1.5, b: float = 0.75) -> None:
         self._words, self._size = Words(k1, b), len(texts)
         for position, text in enumerate(texts):
-            self._words.add(str(position), text)
+            self._words.add(position, text)
 
     def search(self, query: str) -> list[tuple[float, int]]:
         """(score, position) of every text, best first; equals in the order given."""
         scores = self._words.matches(query).scores()
-        return sorted(((scores.get(str(at), 0.0), at) for at in range(self._size)), key=lambda hit: -hit[0])
+        return sorted(((scores.get(at, 0.0), at) for at in range(self._size)), key=lambda hit: -hit[0])
 
 
 class Words:
@@ -3446,11 +3534,11 @@ class Words:
 
     def __init__(self, k1: float = 1.5, b: float = 0.75) -> None:
         self._k1, self._b = k1, b
-        self._postings: dict[str, dict[str, int]] = {}
-        self._lengths: dict[str, int] = {}
-        self._terms: dict[str, tuple[str, ...]] = {}
+        self._postings: dict[str, dict[Any, int]] = {}
+        self._lengths: dict[Any, int] = {}
+        self._terms: dict[Any, tuple[str, ...]] = {}
 
-    def add(self, id: str, text: str) -> None:
+    def add(self, id: Any, text: str) -> None:
         """Index a text under an id, in place of any earlier one."""
         self.remove(id)
         counts = Counter(tokenize_terms(text))
@@ -3458,7 +3546,7 @@ class Words:
             self._postings.setdefault(term, {})[id] = times
         self._terms[id], self._lengths[id] = tuple(counts), counts.total()
 
-    def remove(self, id: str) -> None:
+    def remove(self, id: Any) -> None:
         """Forget a text; an unknown id is no trouble."""
         for term in self._terms.pop(id, ()):
             del self._postings[term][id]
@@ -3466,22 +3554,31 @@ class Words:
                 del self._postings[term]
         self._lengths.pop(id, None)
 
-    def matches(self, query: str) -> Matches:
-        """Where the terms of a query occur; a lone character is looked for in every term, 1.8 ms for 1,000 texts."""
+    def ids(self) -> Collection[Any]:
+        """The texts that are indexed."""
+        return self._lengths.keys()
+
+    def matches(self, query: str, scale: Scale | None = None) -> Matches:
+        """Where the terms of a query occur; a lone character is looked for in every term, 1.8 ms for 1,000 texts.
+
+        `scale` tells of all texts, where these are only some of them.
+        """
+        scale = scale or Scale(self._k1, self._b, len(self._lengths), sum(self._lengths.values()))
         counts = Counter(tokenize_terms(query))
         having = {lone: {id for term, found in self._postings.items() if lone in term for id in found}
                   for lone in counts if len(lone) == 1 and _is_gram(lone)}
-        return Matches(counts, _names(query), {term: self._postings.get(term, {}) for term in counts}, having,
-                       self._lengths, self._k1, self._b)
+        shares = {term: scale.shares(self._postings.get(term, {}), self._lengths) for term in counts}
+        return Matches(counts, _names(query), shares, having, scale)
 
 
-def cold_matches(query: str, texts: Mapping[str, str], lengths: Mapping[str, int], k1: float = 1.5, b: float = 0.75) -> Matches:
+def cold_matches(query: str, texts: Mapping[K, str], lengths: Any, scale: Scale | None = None) -> Matches:
     """What `Words.matches` gives, without indexing the texts; `lengths` are the numbers of their terms.
 
     A text is cut up only where a word of the query occurs in it: 1,000 texts cost 4 to 12 ms; indexing them costs 82.
     """
+    scale = scale or Scale(1.5, 0.75, len(texts), sum(lengths[id] for id in texts))
     counts = Counter(tokenize_terms(query))
-    postings: dict[str, dict[str, int]] = {term: {} for term in counts}
+    postings: dict[str, dict[K, int]] = {term: {} for term in counts}
     having = {lone: {id for id, text in texts.items() if lone in fold(text)}
               for lone in counts if len(lone) == 1 and _is_gram(lone)}
     grams = [term for term in counts if _is_gram(term) and term not in having]
@@ -3499,7 +3596,7 @@ def cold_matches(query: str, texts: Mapping[str, str], lengths: Mapping[str, int
                 chunks[chunk] = _wanted(chunk, words)
             for term in chunks[chunk]:
                 postings[term][id] = postings[term].get(id, 0) + 1
-    return Matches(counts, _names(query), postings, having, lengths, k1, b)
+    return Matches(counts, _names(query), {term: scale.shares(found, lengths) for term, found in postings.items()}, having, scale)
 
 
 def _wanted(chunk: str, words: frozenset[str]) -> list[str]:
@@ -3544,12 +3641,12 @@ def content_weights(matches: Matches, rules: Mapping[str, Any]) -> dict[str, flo
     stop, idle = frozenset(rules["stop_words"]), frozenset(rules["function_characters"])
     terms = [t for t in matches.counts if t not in stop and not (_is_gram(t) and (len(t) > 2 or idle.issuperset(t)))]
     terms = [t for t in terms if not (_is_gram(t) and idle.intersection(t))] or terms
-    size = max(len(matches.lengths), rules["floor_size"])
+    size = max(matches.scale.size, rules["floor_size"])
     weights = {term: _idf(size, max(1, len(matches.holders(term)))) for term in terms}
     return {term: weight * (rules["name_weight"] if term in matches.names else 1) for term, weight in weights.items()}
 
 
-def evidence(id: str, score: float, matches: Matches, weights: Mapping[str, float]) -> Evidence:
+def evidence(id: object, score: float, matches: Matches, weights: Mapping[str, float]) -> Evidence:
     """What speaks for a text as an answer; `weights` are the `content_weights` of the query."""
     matched = tuple(term for term in weights if id in matches.holders(term))
     weight = sum(weights[term] for term in matched)
@@ -3563,21 +3660,20 @@ def relevant(found: Evidence, rules: Mapping[str, Any]) -> bool:
     return bool(found.coverage >= rules["min_coverage"] and max(found.score, found.weight) >= rules["min_score"])
 
 
-def answers(ranked: Sequence[tuple[str, float]], matches: Matches, rules: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """The (id, score) above the floor, in order.
+def answers(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[str, Any]) -> list[tuple[K, float]]:
+    """The (id, score) above the floor, in order; `ranked` are the texts that have a term of `content_weights`.
 
-    One relevant text among the first five vouches for all that share a content term with the query:
-    judged one by one, answers worded otherwise than the question cost 2 points more of recall@5.
+    One relevant text among the first five vouches for all of them: judged one by one, answers worded
+    otherwise than the question cost 2 points more of recall@5.
     """
     weights = content_weights(matches, rules)
-    if not any(relevant(evidence(id, score, matches, weights), rules) for id, score in ranked[:5]):
-        return []
-    return [(id, score) for id, score in ranked if any(id in matches.holders(term) for term in weights)]
+    vouched = any(relevant(evidence(id, score, matches, weights), rules) for id, score in ranked[:5])
+    return list(ranked) if vouched else []
 
 
-def rrf_merge(lists: Iterable[Sequence[str]], k: int = 60) -> list[tuple[str, float]]:
+def rrf_merge(lists: Iterable[Sequence[K]], k: int = 60) -> list[tuple[K, float]]:
     """Reciprocal rank fusion: (id, Σ 1/(k + rank)), best first; equals in order of first appearance."""
-    fused: dict[str, float] = {}
+    fused: dict[K, float] = {}
     for ids in lists:
         for rank, id in enumerate(ids, 1):
             fused[id] = fused.get(id, 0.0) + 1 / (k + rank)
@@ -3614,18 +3710,29 @@ class LocalHashVectorizer:
 
     def embed(self, texts: Sequence[str]) -> list[dict[str, float]]:
         """A sparse unit vector for each text, the same in every process."""
-        runs = (" ".join(fold(text).split()) for text in texts)
-        return [unit(Counter(_hashed(gram, self.dimensions) for gram in (_grams(run) if run else ()))) for run in runs]
+        return [unit({str(at): times for at, times in spelling(text, self.dimensions).items()}) for text in texts]
+
+
+@lru_cache(1 << 9)
+def spelling(text: str, dimensions: int) -> Mapping[int, int]:
+    """How often each dimension of the local vector occurs in a text."""
+    run = " ".join(fold(text).split())
+    return Counter([_dimension(gram, dimensions) for gram in _grams(run)]) if run else {}
+
+
 
 
 @lru_cache(1 << 16)
-def _hashed(gram: str, dimensions: int) -> str:
+def _dimension(gram: str, dimensions: int) -> int:
+    return _hashed(gram) % dimensions
+
+
+def _hashed(text: str) -> int:
     try:
         from _md5 import md5  # type: ignore[import-not-found]  # hashlib costs a cold process 5 ms more
     except ImportError:
         from hashlib import md5
-    digest = md5(gram.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-    return str(int.from_bytes(digest[:8], "big") % dimensions)
+    return int.from_bytes(md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:8], "big")
 
 
 # ── Graph ────────────────────────────────────────────────────────────────────
@@ -3669,6 +3776,10 @@ class GraphStore:
         self.unlink(id)
         for key in self._join(id, text):
             self._show(key)
+
+    def keys(self, texts: Iterable[str]) -> set[str]:
+        """The entities that texts hold, folded: by these the graph knows them."""
+        return {form.casefold() for text in texts for form, _ in self._extract(text)}
 
     def _join(self, id: str, text: str) -> list[str]:
         found = {form.casefold(): (form, kind) for form, kind in self._extract(text)}
@@ -3797,6 +3908,781 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
     return replace(memory, access_count=count, last_accessed=stamp(now), importance=memory.importance + grows)
 
 
+# ── Index ────────────────────────────────────────────────────────────────────
+#
+# What lets a store of any size answer without being read.  It is derived from index.json, kept in cache/, and may be
+# deleted at any moment.  Pure: bytes, and a way to read them, in; values out.
+#
+# Each wording of a memory is a document, numbered in the order they came: a reworded memory is a new document, and its
+# old one is dead.  A segment is an inverted file over a range of documents; it never changes, and is merged with its
+# neighbour as they multiply.  The documents after the last segment are the tail: so few that they are simply read.
+#
+#     keys of a segment                         its postings: the documents that have it
+#     a dimension of the local vector, n        … n times or more
+#     a length of text; of a vector             … in classes an eighth of an octave wide
+#     a term (BM25)                             … each with how often, and how long it is
+#     a character of a run                      …
+#     what a text asserts something of          …
+#     a room; a project; any; quarantined       …
+#
+# Postings are numbers, or a bit for each document of the segment where that is shorter.  One operation on a big integer
+# then works on every document at once.
+
+_SEGMENT = 0x3130_6765_536D_656D      # "memSeg01" in the byte order of this machine
+_PLACES = f"places 1, {array('I', [1]).tobytes().hex()}"
+_HEAD = 8                              # numbers before the tables of a segment
+_HASHED = 1 << 63                      # keys that are hashes; below them stand …
+_TIMES = 16                            # … dimension << 16 | times, and classes of lengths
+_LENGTH, _NORM = 1 << 61, 1 << 62
+_BITS, _CODED = 1 << 31, 1 << 30       # how the postings of an entry are written; below them their number
+_AMOUNT = (1 << 30) - 1
+_BUCKET = 8                            # keys for each entry of the directory
+_SHIFTS = (20, 32)                     # how far times stands left of length in a code: in a narrow segment, in a wide one
+
+
+@lru_cache(1 << 16)
+def key_of(kind: str, text: str) -> int:
+    """The key of a term, a character, a room, …: a hash of 63 bits, so that cache/ holds no word anybody wrote."""
+    return _hashed(f"{kind}\0{text}") | _HASHED
+
+
+def _class_of(size: float) -> int:
+    from math import log2
+    return int(8 * log2(size)) if size >= 1 else 0
+
+
+def _class_start(number: int) -> float:
+    """The smallest size in a class, a hair less for rounding."""
+    return 2.0 ** (number / 8) * (1 - 1e-9) if number else 0.0
+
+
+class Document(Record):
+    """What is indexed of one memory."""
+
+    terms: Mapping[str, int]           # term → times
+    keys: Sequence[int]                # what else it has
+    spelling: Mapping[int, int]        # dimension of the local vector → times
+    length: int                        # characters, as likeness sees them
+
+    @property
+    def terms_in_all(self) -> int:
+        """How many terms there are, repeats counted: the length that BM25 means."""
+        return sum(self.terms.values())
+
+
+def document(memory: Memory, asserted: Iterable[str], dimensions: int) -> Document:
+    """The document of a memory; `asserted` are the entities that its text asserts something of."""
+    terms = counted_terms(memory.content)
+    keys = [key_of("room", memory.room), *(key_of("asserts", entity) for entity in asserted)]
+    keys += [key_of("char", char) for char in {char for term in terms if len(term) < 3 and _is_gram(term) for char in term}]
+    if memory.project is not None:
+        keys += [key_of("project", memory.project), key_of("any", "project")]
+    if "quarantined" in memory.flags:
+        keys.append(key_of("any", "quarantined"))
+    return Document(terms, keys, spelling(memory.content, dimensions), len(_level(memory.content)))
+
+
+def wording(memory: Memory) -> int:
+    """A checksum of all that a document depends on: while it stays, the memory keeps its document."""
+    from zlib import crc32
+    held = "quarantined" if "quarantined" in memory.flags else ""
+    return crc32(f"{memory.room}\0{memory.project}\0{held}\0{memory.content}".encode("utf-8", "surrogatepass"))
+
+
+# ── segments ──
+
+class Segment:
+    """An inverted file over `count` documents from `first` on; `read(place, size)` gives its bytes.
+
+    In order: eight numbers; the keys below _HASHED with their entries, ascending; a directory of the other keys; those
+    with their entries, ascending; squared norms of the local vectors; postings.  An entry is place << 32 | how they are
+    written | number of documents, or of bytes for bits.  Beside each document of a term stands how often it has the term
+    and how many terms it has, in one number.  ValueError when the bytes are no segment of this machine.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], data: bytes = b"") -> None:
+        self.data = data                                  # all of it, while it is in no file
+        head = array("Q", read(0, 8 * _HEAD))
+        if len(head) != _HEAD or head[0] != _SEGMENT:
+            raise ValueError("no segment")
+        _, self.first, self.count, self._low, self._depth, self._high, self._size, self.wide = head
+        self._read = read
+        self._directory = 8 * _HEAD + 16 * self._low
+        self._keys = self._directory + _directory_size(self._depth)
+        self._norms_at = self._keys + 16 * self._high
+        self._body = self._norms_at + 4 * self.count
+        self._low_keys: array[int] | None = None
+        self._columns: dict[int, int] = {}                # those asked for lately, at most 32 MB of them
+
+    @classmethod
+    def of(cls, data: bytes) -> Segment:
+        """A segment that is in no file yet."""
+        return cls(lambda place, size: data[place:place + size], data)
+
+    def loaded(self) -> Segment:
+        """The same, read whole."""
+        return self if self.data else Segment.of(self._read(0, self._size))
+
+    @property
+    def end(self) -> int:
+        """The first document after this segment."""
+        return self.first + self.count
+
+    def entry(self, key: int) -> int:
+        """The entry of a key; 0 when no document has it."""
+        if key < _HASHED:
+            if self._low_keys is None:
+                self._low_keys = array("Q", self._read(8 * _HEAD, 16 * self._low))
+            return _entry_in(self._low_keys, key)
+        bucket = (key ^ _HASHED) >> (63 - self._depth)
+        start, end = array("I", self._read(self._directory + 4 * bucket, 8))
+        return _entry_in(array("Q", self._read(self._keys + 16 * start, 16 * (end - start))), key)
+
+    def entries(self) -> Iterator[tuple[int, int]]:
+        """Every key with its entry, ascending."""
+        for place, count in ((8 * _HEAD, self._low), (self._keys, self._high)):
+            table = array("Q", self._read(place, 16 * count))
+            yield from zip(table[::2], table[1::2])
+
+    def raw(self, entry: int) -> bytes:
+        """The documents of an entry as they are written."""
+        size = entry & _AMOUNT
+        return self._read(self._body + 4 * (entry >> 32), size if entry & _BITS else 4 * size)
+
+    def both(self, entry: int) -> tuple[bytes, bytes]:
+        """The documents of a term and what stands beside them, as they are written."""
+        place, size = self._body + 4 * (entry >> 32), 4 * (entry & _AMOUNT)
+        return self._read(place, size), self._read(place + size, 2 * size if self.wide else size)
+
+    def documents(self, entry: int) -> array[int]:
+        """The documents of an entry, ascending."""
+        if entry & _BITS:
+            return array("I", [self.first + at for at in places_of(int.from_bytes(self.raw(entry), "little"))])
+        return array("I", self.raw(entry) if entry else b"")
+
+    def codes(self, entry: int) -> array[int]:
+        """What stands beside each document of a term: times << 20 | length, or << 32 where one is too large for that."""
+        size, kind = entry & _AMOUNT, "Q" if self.wide else "I"
+        return array(kind, self._read(self._body + 4 * ((entry >> 32) + size), size * (8 if self.wide else 4)))
+
+    def norm(self, number: int) -> int:
+        """The squared norm of a document's local vector, before it is made a unit vector."""
+        return array("I", self._read(self._norms_at + 4 * (number - self.first), 4))[0]
+
+    def norms(self) -> bytes:
+        """All of them."""
+        return self._read(self._norms_at, 4 * self.count)
+
+    def bits(self, key: int) -> int:
+        """The documents that have a key as a big integer, the first of the segment in its lowest bit."""
+        found = self._columns.get(key)
+        if found is None:
+            entry = self.entry(key)
+            found = int.from_bytes(self.raw(entry), "little") if entry & _BITS else bits_of(
+                [number - self.first for number in self.documents(entry)], self.count)
+            if len(self._columns) * self.count > 1 << 28:
+                self._columns.clear()
+            self._columns[key] = found
+        return found
+
+
+def _directory_size(depth: int) -> int:
+    return 4 * ((1 << depth) + 2)                     # one more for the end, one to keep what follows aligned
+
+
+def _entry_in(table: array[int], key: int) -> int:
+    """The entry of a key in a table of keys and entries in turn; 0 when it is not there."""
+    low, high = 0, len(table) // 2
+    while low < high:
+        middle = (low + high) // 2
+        if table[2 * middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return table[2 * low + 1] if 2 * low < len(table) and table[2 * low] == key else 0
+
+
+def bits_of(places: Iterable[int], count: int) -> int:
+    """A big integer with these of its `count` lowest bits set."""
+    data = bytearray((count + 7) // 8)
+    for at in places:
+        data[at >> 3] |= 1 << (at & 7)
+    return int.from_bytes(data, "little")
+
+
+def places_of(bits: int) -> list[int]:
+    """The bits that are set in a big integer, the lowest first."""
+    data = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+    return [8 * found.start() + at for found in re.finditer(rb"[^\0]", data)
+            for at in range(8) if found[0][0] >> at & 1]
+
+
+def built(first: int, documents: Sequence[Document | None]) -> bytes:
+    """The segment of these documents, numbered from `first`; None is one that is dead."""
+    plain: dict[int, list[int]] = defaultdict(list)
+    coded: dict[int, list[int]] = defaultdict(list)    # key → number, code, number, code, …
+    norms = array("I")
+    wide = any(each and (max(each.terms.values(), default=0) >= 1 << 12 or each.terms_in_all >= 1 << 20) for each in documents)
+    for number, each in enumerate(documents, first):
+        norms.append(min(sum(times * times for times in each.spelling.values()), 0xFFFF_FFFF) if each else 0)
+        if each:
+            length = each.terms_in_all
+            for term, times in each.terms.items():
+                coded[key_of("term", term)] += (number, times << _SHIFTS[wide] | length)
+            for key in _plain_keys(each, norms[-1]):
+                plain[key].append(number)
+
+    def postings() -> Iterator[tuple[int, int, bytes]]:
+        for key in sorted(plain.keys() | coded.keys()):
+            if key in plain:
+                yield key, *_as_postings(plain[key], first, len(documents))
+            else:
+                found = coded[key]
+                yield key, len(found) // 2 | _CODED, b"".join((array("I", found[::2]), array("IQ"[wide], found[1::2])))
+
+    return _laid_out(first, len(documents), postings(), norms.tobytes(), wide)
+
+
+def _plain_keys(each: Document, norm: int) -> Iterator[int]:
+    yield from each.keys
+    yield _LENGTH | _class_of(each.length)
+    yield _NORM | _class_of(norm ** 0.5)
+    yield from _levels(each.spelling)
+
+
+def _levels(spelt: Mapping[int, int]) -> Iterator[int]:
+    """The keys of a spelling: a dimension that occurs three times has three."""
+    for dimension, times in spelt.items():
+        if times == 1:
+            yield dimension << _TIMES | 1
+        else:
+            yield from range(dimension << _TIMES | 1, (dimension << _TIMES | min(times, (1 << _TIMES) - 1)) + 1)
+
+
+def _as_postings(numbers: Sequence[int], first: int, count: int) -> tuple[int, bytes]:
+    """Documents as an entry has them: how, and how many; and their bytes."""
+    if 32 * len(numbers) > count:
+        return _as_bits(bits_of([number - first for number in numbers], count), count)
+    return len(numbers), array("I", numbers).tobytes()
+
+
+def _as_bits(bits: int, count: int) -> tuple[int, bytes]:
+    size = (count + 7) // 8
+    return size | _BITS, bits.to_bytes(size, "little")
+
+
+def _laid_out(first: int, count: int, postings: Iterable[tuple[int, int, bytes]], norms: bytes, wide: bool) -> bytes:
+    """The bytes of a segment: of (key, how and how many, bytes), ascending by key, and what else it holds."""
+    low, high, body, place = list[int](), list[int](), list[bytes](), 0
+    for key, size, data in postings:
+        (low if key < _HASHED else high).extend((key, place << 32 | size))
+        if odd := len(data) % 4:
+            data += bytes(4 - odd)
+        body.append(data)
+        place += len(data) // 4
+    keys = high[::2]
+    depth = max(1, (len(keys) // _BUCKET).bit_length())
+    shift = 63 - depth
+    starts = array("I", [bisect_left(keys, _HASHED | bucket << shift) for bucket in range(1 << depth)])
+    starts.extend([len(keys)] * 2)
+    parts = [b"", array("Q", low).tobytes(), starts.tobytes(), array("Q", high).tobytes(), norms, *body]
+    size = 8 * _HEAD + sum(map(len, parts))
+    parts[0] = array("Q", (_SEGMENT, first, count, len(low) // 2, depth, len(keys), size, wide)).tobytes()
+    return b"".join(parts)
+
+
+def joined(segments: Sequence[Segment], dead: Collection[int]) -> bytes:
+    """One segment in place of neighbours, without what is dead."""
+    first, count = segments[0].first, segments[-1].end - segments[0].first
+    gone = {number for number in dead if first <= number < first + count}
+    norms = array("I", b"".join(segment.norms() for segment in segments))
+    for number in gone:
+        norms[number - first] = 0
+    wide = any(segment.wide for segment in segments)
+    postings = _merged([segment.loaded() for segment in segments], gone, bool(wide))
+    return _laid_out(first, count, postings, norms.tobytes(), bool(wide))
+
+
+def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator[tuple[int, int, bytes]]:
+    """Every key of several segments, ascending, with its postings in all of them."""
+    first, count = segments[0].first, segments[-1].end - segments[0].first
+    found: dict[int, list[tuple[Segment, int]]] = defaultdict(list)
+    for segment in segments:
+        for key, entry in segment.entries():
+            found[key].append((segment, entry))
+    left = ~bits_of([number - first for number in gone], count)
+    for key in sorted(found):
+        parts = found[key]
+        if parts[0][1] & _CODED:
+            size, data = _coded_parts(parts, gone, wide)
+        elif any(entry & _BITS for _, entry in parts):
+            bits = left
+            bits &= sum(segment.bits(key) << (segment.first - first) for segment, _ in parts)
+            number = bits.bit_count()
+            size, data = _as_bits(bits, count) if 32 * number > count else (
+                number, array("I", [first + at for at in places_of(bits)]).tobytes())
+        elif gone or 32 * (size := sum(entry & _AMOUNT for _, entry in parts)) > count:
+            numbers = [number for segment, entry in parts for number in segment.documents(entry) if number not in gone]
+            size, data = _as_postings(numbers, first, count)
+        else:
+            data = b"".join([segment.raw(entry) for segment, entry in parts])
+        if data:
+            yield key, size, data
+
+
+def _coded_parts(parts: Sequence[tuple[Segment, int]], gone: set[int], wide: bool) -> tuple[int, bytes]:
+    """The documents of a term in several segments, and then their codes."""
+    if not gone and all(segment.wide == wide for segment, _ in parts):
+        size = sum([entry & _AMOUNT for _, entry in parts])
+        both = [segment.both(entry) for segment, entry in parts]
+        return size | _CODED, b"".join([numbers for numbers, _ in both] + [codes for _, codes in both])
+    found, coded = array("I"), array("IQ"[wide])
+    for segment, entry in parts:
+        for number, code in zip(segment.documents(entry), segment.codes(entry)):
+            if number not in gone:
+                found.append(number)
+                coded.append(code if segment.wide == wide else (code >> 20) << 32 | code & 0xF_FFFF)
+    return len(found) | _CODED, found.tobytes() + coded.tobytes()
+
+
+# ── the whole ──
+
+class Listed(Mapping):                                # type: ignore[type-arg]
+    """{document: share} of a term in one segment; what is not asked for is not read."""
+
+    def __init__(self, segment: Segment, term: str, dead: Collection[int], scale: Scale) -> None:
+        self._segment, self._scale = segment, scale
+        self._entry = segment.entry(key_of("term", term))
+        self._living: list[int] | None = None             # which of the postings, where some are dead
+        numbers = self._numbers if dead and self._entry else ()
+        if dead and not dead.isdisjoint(numbers):     # type: ignore[attr-defined]
+            self._living = [at for at, number in enumerate(numbers) if number not in dead]
+            self._numbers = array("I", [numbers[at] for at in self._living])
+
+    @cached_property
+    def _numbers(self) -> array[int]:
+        return self._segment.documents(self._entry)
+
+    @cached_property
+    def _shares(self) -> list[float]:
+        codes, shift = self._segment.codes(self._entry), _SHIFTS[self._segment.wide]
+        flat, slope, length = self._scale.flat, self._scale.slope, (1 << shift) - 1
+        share = {code: (code >> shift) / ((code >> shift) + flat + slope * (code & length)) for code in set(codes)}
+        shares = [share[code] for code in codes]
+        return shares if self._living is None else [shares[at] for at in self._living]
+
+    def __len__(self) -> int:
+        return self._entry & _AMOUNT if self._living is None else len(self._living)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers)
+
+    def __getitem__(self, number: int) -> float:
+        at = bisect_left(self._numbers, number)
+        if at == len(self._numbers) or self._numbers[at] != number:
+            raise KeyError(number)
+        return self._shares[at]
+
+    def items(self) -> Any:
+        """The documents with their shares, ascending."""
+        return zip(self._numbers, self._shares) if self._entry else ()
+
+
+class Joined(Mapping):                                # type: ignore[type-arg]
+    """Several mappings that have no key in common, as one."""
+
+    def __init__(self, parts: Sequence[Mapping[int, float]]) -> None:
+        self._parts = [part for part in parts if part]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for part in self._parts for number in part)
+
+    def __getitem__(self, number: int) -> float:
+        for part in self._parts:
+            if number in part:
+                return part[number]
+        raise KeyError(number)
+
+    def items(self) -> Any:
+        """The items of all parts."""
+        return (item for part in self._parts for item in part.items())
+
+
+def tally(columns: Iterable[tuple[int, int]]) -> list[int]:
+    """Big integers (bits, weight) added up, document by document: plane p holds bit p of every sum.
+
+    Carry-save addition: three columns of one weight make one of it and one of twice that, in five operations.
+    """
+    waiting: list[list[int]] = [[]]
+    for column, weight in columns:
+        for at in range(weight.bit_length()):
+            if weight >> at & 1:
+                waiting.extend([] for _ in range(len(waiting), at + 1))
+                waiting[at].append(column)
+    planes: list[int] = []
+    for at, left in enumerate(waiting):                # each round hands its carries on to the next, which it appends
+        carried: list[int] = []
+        while len(left) > 1:
+            one, two, three = left.pop(), left.pop(), left.pop() if left else 0
+            odd = one ^ two
+            left.append(odd ^ three)
+            carried.append(one & two | odd & three)
+        planes.append(left[0] if left else 0)
+        if carried := [column for column in carried if column]:
+            if at + 1 == len(waiting):
+                waiting.append([])
+            waiting[at + 1] += carried
+    return planes
+
+
+def at_least(planes: Sequence[int], least: int, among: int) -> int:
+    """Those of the documents `among` whose sum is `least` or more."""
+    if least <= 0:
+        return among
+    if least.bit_length() > len(planes):
+        return 0
+    more, equal = 0, among
+    for at in range(len(planes) - 1, -1, -1):
+        if least >> at & 1:
+            equal &= planes[at]
+        else:
+            more |= equal & planes[at]
+            equal &= ~planes[at]
+    return more | equal
+
+
+def _sum_at(planes: Sequence[bytes], at: int) -> int:
+    """The sum of one document."""
+    return sum((plane[at >> 3] >> (at & 7) & 1) << height for height, plane in enumerate(planes) if at >> 3 < len(plane))
+
+
+def may_be_alike(part: Segment | Pile, text: str, floor: float, dimensions: int) -> list[int]:
+    """The places in a segment, or a pile, of all texts whose likeness to this one reaches the floor, and of few others.
+
+    A ratio of r over T characters needs r·T/2 matched ones in at most 1 + T − r·T blocks, so (1.5r − 1)T − 1
+    pairs of neighbours are shared; hashed, no fewer.  Lengths bound it, too.
+    """
+    new = _level(text)
+    counts = Counter([_dimension(new[at:at + 2], dimensions) for at in range(len(new) - 1)])
+    least, most = (len(new) * floor / (2 - floor), len(new) * (2 - floor) / floor) if floor else (0.0, 1e9)
+    classes = [(number, among) for number in range(_class_of(least), _class_of(most) + 1)
+               if (among := part.bits(_LENGTH | number))]
+    if not classes:
+        return []
+    planes = tally([(part.bits(dimension << _TIMES | level), 1) for dimension, times in counts.items()
+                    for level in range(1, times + 1)])
+    close = 0
+    for number, among in classes:
+        total = len(new) + max(_class_start(number), least)
+        close |= at_least(planes, int((1.5 * floor - 1) * total - 1), among)
+    return places_of(close)
+
+
+class Pile:
+    """Texts in memory, so as to compare one with many at once; `held` is what they belong to, in the order they came."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._dimensions = dimensions
+        self.held: list[Any] = []
+        self._columns: dict[int, int] = defaultdict(int)
+
+    def add(self, what: Any, text: str, asserted: Iterable[str]) -> None:
+        """One more text, and the entities it asserts something of: 0.2 ms."""
+        bit = 1 << len(self.held)
+        for entity in asserted:
+            self._columns[key_of("asserts", entity)] |= bit
+        self._columns[_LENGTH | _class_of(len(_level(text)))] |= bit
+        for key in _levels(spelling(text, self._dimensions)):
+            self._columns[key] |= bit
+        self.held.append(what)
+
+    def bits(self, key: int) -> int:
+        """The texts that have a key, as a segment tells it."""
+        return self._columns.get(key, 0)
+
+    def close_to(self, text: str, floor: float, entities: Iterable[str]) -> list[Any]:
+        """What belongs to the texts whose likeness to this one may reach the floor, or that assert something of an entity."""
+        places = may_be_alike(self, text, floor, self._dimensions)
+        for entity in entities:
+            places += places_of(self.bits(key_of("asserts", entity)))
+        return [self.held[at] for at in places]
+
+
+class Corpus:
+    """All documents of a store at one moment: the segments, which of their documents are dead, and the tail."""
+
+    def __init__(self, segments: Sequence[Segment], dead: Collection[int], tail: Mapping[int, Memory], dimensions: int) -> None:
+        self.segments, self.tail, self.dimensions = segments, tail, dimensions
+        self._dead = frozenset(dead)
+        self.words: Words | None = None               # of the tail, once a process asks a second time
+        self.pile: Pile | None = None                 # of the tail, once a process compares a second time
+        self.epoch, self.names = "", list[str]()      # which numbering this is, and the files of the segments
+
+    @property
+    def end(self) -> int:
+        """The first document of the tail."""
+        return self.segments[-1].end if self.segments else 0
+
+    def matches(self, query: str, lengths: Sequence[int], scale: Scale) -> Matches:
+        """Where the terms of a query occur in all documents; `lengths` are the numbers of terms of the tail's."""
+        texts = {number: memory.content for number, memory in self.tail.items()}
+        near = self.words.matches(query, scale) if self.words else cold_matches(query, texts, lengths, scale)
+        if not self.segments:
+            return near
+        postings = {term: Joined([*(Listed(segment, term, self._dead, scale) for segment in self.segments), found])
+                    for term, found in near.postings.items()}
+        having = {char: found | self.having("char", char) for char, found in near.having.items()}
+        return replace(near, postings=postings, having=having)
+
+    def having(self, kind: str, text: str) -> set[int]:
+        """The living documents of the segments that have a key."""
+        key = key_of(kind, text)
+        return {number for segment in self.segments for number in segment.documents(segment.entry(key))} - self._dead
+
+    def within(self, room: str | None, project: str | None) -> Callable[[int], bool]:
+        """Whether a document of the segments may answer: of this room and project, and not quarantined."""
+        barred = self.having("any", "quarantined")
+        if project:
+            barred |= self.having("any", "project") - self.having("project", project)
+        if room is None:
+            return lambda number: number not in barred
+        allowed = self.having("room", room) - barred
+        return allowed.__contains__
+
+    def close_to(self, text: str, floor: float, entities: Sequence[str]) -> set[int]:
+        """The documents whose likeness to a text may reach the floor, or that assert something of one of these entities:
+        all that do, few others, and those of the tail that nobody has looked at."""
+        found = {segment.first + at for segment in self.segments for at in may_be_alike(segment, text, floor, self.dimensions)}
+        found.update(*(self.having("asserts", entity) for entity in entities))
+        near = self.tail if self.pile is None else self.pile.close_to(text, floor, entities)
+        return found - self._dead | {number for number in near if number in self.tail}
+
+    def nearest(self, counts: Mapping[int, int], threshold: float) -> dict[int, float]:
+        """{document: cosine} of those in the segments whose local vector is at least so near to one of these counts."""
+        size = sum(times * times for times in counts.values()) ** 0.5
+        near: dict[int, float] = {}
+        for segment in self.segments if counts else ():
+            planes = tally(self._columns(segment, counts))
+            close = 0
+            for number in range(_class_of(2 ** 32) + 1):
+                if among := segment.bits(_NORM | number):
+                    close |= at_least(planes, int(threshold * size * _class_start(number)), among)
+            data = [plane.to_bytes((plane.bit_length() + 7) // 8, "little") for plane in planes]
+            for at in places_of(close):
+                norm = segment.norm(segment.first + at)
+                cosine = _sum_at(data, at) / (size * norm ** 0.5) if norm else 0.0
+                if cosine >= threshold and segment.first + at not in self._dead:
+                    near[segment.first + at] = cosine
+        for number, memory in self.tail.items() if size else ():
+            held = self._spelt(memory.content)
+            dot = sum([times * held[at] for at, times in counts.items() if at in held])
+            if dot and (cosine := dot / (size * sum([times * times for times in held.values()]) ** 0.5)) >= threshold:
+                near[number] = cosine
+        return near
+
+    def _spelt(self, text: str) -> Mapping[int, int]:
+        return spelling(text, self.dimensions)
+
+    def _columns(self, segment: Segment, counts: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        for dimension, times in counts.items():
+            key = dimension << _TIMES | 1
+            while column := segment.bits(key):
+                yield column, times
+                key += 1
+
+
+# ── where things stand ──
+
+class Places:
+    """Of each entry of a file: a key, and where it stands.  An entry that is gone has the key 0.
+
+    `columns` are arrays of one length; the first two are keys and places.
+    """
+
+    KINDS = "QQ"
+
+    def __init__(self, columns: Sequence[array[int]] | None = None) -> None:
+        self.columns = list(columns or [array(kind) for kind in self.KINDS])
+        self.keys, self.places = self.columns[:2]
+        gone = self.keys.tobytes().find(bytes(8)) >= 0       # the highest byte of a key is never 0
+        self.dead = {number for number, key in enumerate(self.keys) if not key} if gone else set[int]()
+        self._numbers: dict[int, int] | None = None
+        self._asked = 0
+
+    def __len__(self) -> int:
+        """How many are there."""
+        return len(self.keys) - len(self.dead)
+
+    def copy(self) -> Self:
+        """The same, to be changed."""
+        other = type(self)([column[:] for column in self.columns])
+        other._numbers = self._numbers and dict(self._numbers)
+        return other
+
+    def add(self, *values: int) -> int:
+        """One more, a value for each column; returns its number."""
+        for column, value in zip(self.columns, values):
+            column.append(value)
+        if self._numbers is not None:
+            self._numbers[values[0]] = len(self.keys) - 1
+        return len(self.keys) - 1
+
+    def kill(self, number: int) -> None:
+        """One is gone."""
+        if self._numbers is not None:
+            self._numbers.pop(self.keys[number], None)
+        for column in (self.keys, *self.columns[2:]):
+            column[number] = 0
+        self.dead.add(number)
+
+    def number(self, key: int) -> int:
+        """The number of a key, −1 when there is none; who asks often gets a table of them."""
+        self._asked += 1
+        if self._numbers is None and self._asked > 8:
+            self._numbers = {known: number for number, known in enumerate(self.keys) if known}
+        if self._numbers is not None:
+            return self._numbers.get(key, -1)
+        wanted, data = array("Q", [key]).tobytes(), self.keys.tobytes()
+        at = data.find(wanted)
+        while at % 8 and at > 0:
+            at = data.find(wanted, at + 1)
+        return at // 8 if at >= 0 else -1
+
+    def living(self) -> list[int]:
+        """The numbers of those that are there, in the order they stand."""
+        return sorted((number for number, key in enumerate(self.keys) if key), key=self.places.__getitem__)
+
+    def moved(self, splice: Splice) -> None:
+        """The file was written anew."""
+        self.columns[1] = self.places = splice.moved(self.places)
+
+    def to_bytes(self, **head: Any) -> bytes:
+        """The table as a file, after a line of JSON."""
+        from zlib import crc32
+        body = b"".join(self.columns)
+        line = json.dumps({**head, "form": _PLACES, "count": len(self.keys), "sum": crc32(body)})
+        return b"%s\n%s" % (line.encode(), body)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> tuple[dict[str, Any], Self]:
+        """The line before a table, and the table.  ValueError when it is none of ours."""
+        from zlib import crc32
+        line, _, body = data.partition(b"\n")
+        head, columns, at = json.loads(line), [], 0
+        if not isinstance(head, dict) or head.get("form") != _PLACES or head.get("sum") != crc32(body):
+            raise ValueError("no table of places")
+        for kind in cls.KINDS:
+            column = array(kind)
+            size = head["count"] * column.itemsize
+            column.frombytes(body[at:at + size])
+            columns.append(column)
+            at += size
+        return head, cls(columns)
+
+
+class Rows(Places):
+    """Where the row of each document stands in index.json; and its checksum, how many terms it has, and how often it was
+    recalled, 255 at most."""
+
+    KINDS = "QQIIB"
+
+    def __init__(self, columns: Sequence[array[int]] | None = None) -> None:
+        super().__init__(columns)
+        self.sums, self.lengths, self.counts = self.columns[2:]
+
+    def recalled(self, times: int) -> set[int]:
+        """The documents that were recalled so often."""
+        wanted = b"[%s-\xff]" % re.escape(bytes([min(times, 255)]))
+        return {found.start() for found in re.finditer(wanted, self.counts.tobytes(), re.DOTALL)}
+
+
+class Lines:
+    """A JSON file with one entry a line, and how to change some without reading the others.
+
+    `head` and `foot` stand round the entries, ",\\n" between them; `read(place, size)` gives bytes of the file.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int, head: bytes, foot: bytes) -> None:
+        self._read, self._end, self._head, self._foot = read, max(len(head), size - len(foot)), head, foot
+
+    def line(self, place: int) -> bytes:
+        """The entry that begins at a place."""
+        data, step = b"", 1024
+        while (at := data.find(b"\n")) < 0 and place + len(data) < self._end + 1:
+            more = self._read(place + len(data), step)
+            if not more:
+                break
+            data, step = data + more, 4 * step
+        return (data[:at] if at >= 0 else data).removesuffix(b",")
+
+    def changed(self, changes: Mapping[int, bytes | None], places: Places) -> tuple[Splice, dict[int, int]]:
+        """The file with these entries by their keys, None for one that goes; and where each of them stands then."""
+        old = {places.places[number]: key for key in changes if (number := places.number(key)) >= 0}
+        there = set(old.values())
+        added = {key: line for key, line in changes.items() if key not in there and line is not None}
+        splice = self.spliced({place: changes[key] for place, key in old.items()}, list(added.values()))
+        order = [old[place] for place in sorted(old) if changes[old[place]] is not None]
+        return splice, dict(zip((*order, *added), splice.put_at))
+
+    def spliced(self, changed: Mapping[int, bytes | None], added: Sequence[bytes]) -> Splice:
+        """The file with other entries at some places, or none there, and more at its end."""
+        splice = Splice(self._head, self._foot)
+        at = len(self._head)
+        for place in sorted(changed):
+            if place > at:
+                splice.keep(at, place - 2)
+            at = place + len(self.line(place)) + 2
+            if (new := changed[place]) is not None:
+                splice.put(new)
+        if at < self._end:
+            splice.keep(at, self._end)
+        for new in added:
+            splice.put(new)
+        return splice
+
+
+class Splice:
+    """A new file made of an old one: `pieces` are bytes, or (start, end) of what stays as it was."""
+
+    def __init__(self, head: bytes, foot: bytes) -> None:
+        self.pieces: list[bytes | tuple[int, int]] = [head]
+        self.put_at: list[int] = []                       # where the new entries stand, in order
+        self._foot, self._size = foot, len(head)
+        self._starts, self._moves = list[int](), list[int]()
+
+    def _part(self, piece: bytes | tuple[int, int], size: int) -> None:
+        if len(self.pieces) > 1:
+            self.pieces.append(b",\n")
+            self._size += 2
+        self.pieces.append(piece)
+        self._size += size
+
+    def put(self, line: bytes) -> None:
+        """One new entry."""
+        self._part(line, len(line))
+        self.put_at.append(self._size - len(line))
+
+    def keep(self, start: int, end: int) -> None:
+        """A stretch of old entries."""
+        self._part((start, end), end - start)
+        self._starts.append(start)
+        self._moves.append(self._size - end)
+
+    def whole(self, empty: bytes) -> list[Any]:
+        """All pieces, the foot among them; or this, where no entry is left."""
+        return [*self.pieces, self._foot] if len(self.pieces) > 1 else [empty]
+
+    def moved(self, places: array[int]) -> array[int]:
+        """Where old entries stand in the new file."""
+        if not any(self._moves):
+            return places
+        starts, moves = self._starts, [0, *self._moves]
+        return array("Q", [place + moves[bisect_right(starts, place)] for place in places])
+
+
 # ── Store ────────────────────────────────────────────────────────────────────
 # The data root, and the only chapter that writes to disk.  index.json is the
 # truth; pages mirror it; vectors.json and graph.json can be rebuilt from it.
@@ -3813,27 +4699,148 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 # A kill before the journal leaves the old state.  After it, the next command
 # finds the journal and does the rest again; every step may be done twice.
 
+_INDEX_FRAME, _GRAPH_FRAME = (b"[\n", b"\n]\n"), (b'{"entities": {\n', b"\n}}\n")
+_TOUCHES = 65_536                    # bytes of touches.log after which they are folded in
 _PAGE = re.compile(ID + r"\.md")
-_OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "cache", "graph.json", "vectors.json"))
+_OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "cache", "graph.json", "vectors.json", "touches.log"))
 _SEALABLE = ("vectors.json", "graph.json", ".tombstones.json", ".journal.json", ".undo.json", "index.json")      # it tells: last
 _BACKUP = re.compile(r"auto_index\.json\.\d{8}\.bak|(prune|damaged_index)_[\d_]+\.json")
 _SEALED = b"gAAAA"                   # how every Fernet token begins
 
 
-class Snapshot(Record):
-    """What index.json held at one moment."""
+class Shelf(Mapping):                                 # type: ignore[type-arg]
+    """{id: memory} of index.json at one moment, in its order; a row is read when it is asked for.
 
-    memories: Mapping[str, Memory]
-    lines: Mapping[str, str]         # each memory's line of index.json, when we laid it out
+    `lines` is None where the file is sealed or somebody else laid it out: then every memory is `known`.
+    """
+
+    def __init__(self, rows: Rows, lines: Lines | None, known: dict[int, Memory], counts: Mapping[str, Touch],
+                 lost: Callable[[], None]) -> None:
+        self.rows, self.lines, self.known, self.counts, self._lost = rows, lines, known, counts, lost
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return (memory.id for memory in self.values())
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and self.number(id) >= 0
+
+    def __getitem__(self, id: str) -> Memory:
+        if (number := self.number(id)) >= 0:
+            return self.at(number)
+        raise KeyError(id)
+
+    def number(self, id: str) -> int:
+        """The document of an id, −1 when there is none."""
+        return self.rows.number(key_of("id", id))
+
+    def at(self, number: int) -> Memory:
+        """The memory of a document, with its recalls that are not in the file yet."""
+        if number not in self.known:
+            memory = self.written(number)
+            touch = self.counts.get(memory.id)
+            self.known[number] = memory if touch is None else touch.on(memory)
+        return self.known[number]
+
+    def written(self, number: int) -> Memory:
+        """The memory of a document as the file has it.  StoreDamaged when its row cannot be read."""
+        if self.lines is None:
+            return self.known[number]
+        why: object = "another row stands where it was"
+        try:
+            memory = from_row(json.loads(self.lines.line(self.rows.places[number])))
+            if key_of("id", memory.id) == self.rows.keys[number]:
+                return memory
+        except (ValueError, RecursionError) as fault:
+            why = fault
+        self._lost()
+        raise StoreDamaged(f"index.json cannot be read: {why}", "its pages in store/ hold the same; the next command "
+                           "reads it whole, and rebuilds it where that is needed")
+
+    def hot(self, times: int) -> set[int]:
+        """The documents that were recalled so often."""
+        hot = self.rows.recalled(times)
+        return hot | {self.number(id) for id, touch in self.counts.items() if touch.count >= times}
+
+    def values(self) -> Any:
+        """Every memory, in the order of the file."""
+        return map(self.at, self.rows.living())
+
+    def items(self) -> Any:
+        """Every id with its memory."""
+        return ((memory.id, memory) for memory in self.values())
+
+
+class Touch(Record):
+    """What recalls made of a memory since its row was written; a row that counts as many has it already."""
+
+    count: int
+    importance: int
+    at: str
+
+    def on(self, memory: Memory) -> Memory:
+        """The memory with this in it."""
+        if self.count <= memory.access_count:
+            return memory
+        return replace(memory, access_count=self.count, importance=self.importance, last_accessed=self.at)
+
+
+class Snapshot(Record):
+    """What the files held at one moment; `epoch` names the numbering of its documents."""
+
+    memories: Shelf
     signature: tuple[int, ...]
+    epoch: str = ""
+
+
+class Overlay(MutableMapping):                        # type: ignore[type-arg]
+    """{id: memory} with changes over it."""
+
+    def __init__(self, base: Mapping[str, Memory]) -> None:
+        self._base, self._changed = base, dict[str, Memory | None]()
+        self._size = len(base)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (id for id in self._base if self._changed.get(id, True))
+        yield from (id for id, memory in self._changed.items() if memory and id not in self._base)
+
+    def __contains__(self, id: object) -> bool:
+        return self._changed[id] is not None if id in self._changed else id in self._base
+
+    def __getitem__(self, id: str) -> Memory:
+        memory = self._changed[id] if id in self._changed else self._base[id]
+        if memory is None:
+            raise KeyError(id)
+        return memory
+
+    def __setitem__(self, id: str, memory: Memory) -> None:
+        self._size += id not in self
+        self._changed[id] = memory
+
+    def __delitem__(self, id: str) -> None:
+        self._size -= id in self
+        self._changed[id] = None
+
+    def values(self) -> Any:
+        """Every memory, the new ones last."""
+        if not self._changed:
+            return self._base.values()
+        return (self[id] for id in self)
 
 
 class Draft:
     """The memories as they will be when the transaction ends; nothing is written before."""
 
-    def __init__(self, memories: Mapping[str, Memory]) -> None:
-        self.memories = dict(memories)
+    def __init__(self, seen: Snapshot) -> None:
+        self.seen, self.memories = seen, Overlay(seen.memories)
         self.puts: dict[str, Memory] = {}
+        self.order: list[str] = []       # what was put, one after the other
+        self.pile: Pile | None = None    # of the texts put, once they are many
         self.drops: list[str] = []
         self.lifted = False              # a person said again what had been forgotten
 
@@ -3841,6 +4848,7 @@ class Draft:
         """Add a memory, or replace the one with its id."""
         if self.memories.get(memory.id) != memory:
             self.memories[memory.id] = self.puts[memory.id] = memory
+            self.order.append(memory.id)
 
     def drop(self, id: str) -> None:
         """Remove a memory."""
@@ -3929,7 +4937,7 @@ class Vault:
                              "set AGENT_MEMORY_MASTER_KEY or put .master_key back; nothing was written")
         from cryptography.fernet import Fernet
         made = Fernet.generate_key()
-        _replace_file(path, made + b"\n")
+        _replace_file(path, [made, b"\n"])
         return made.decode()
 
 
@@ -4025,15 +5033,17 @@ class Slot:
     def write(self, value: Mapping[str, Any]) -> None:
         """Put a new value in its place, whole."""
         with self._store.lock():
-            _replace_file(self._path, json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n")
+            _replace_file(self._path, [json.dumps(value, ensure_ascii=False, indent=1).encode(), b"\n"])
 
 
 class Store:
     """All files of one data root."""
 
     def __init__(self, root: str, settings: Settings, now: Callable[[], datetime], chance: Callable[[int], bytes] | None,
-                 redactor: Redactor, graph_of: Callable[[dict[str, Any]], GraphStore]) -> None:
+                 redactor: Redactor, graph_of: Callable[[dict[str, Any]], GraphStore],
+                 measure: Callable[[str], int]) -> None:
         self.root, self.warnings = root, dict[str, None]()
+        self._measure = measure                      # how many terms a text has
         self._chance = chance or os.urandom
         self._settings, self._now, self._redactor, self._graph_of = settings, now, redactor, graph_of
         self._vault = Vault(root, settings)
@@ -4065,7 +5075,7 @@ class Store:
     def read(self) -> Snapshot:
         """The memories as they stand; takes the lock only where something must be mended first."""
         if not os.path.isdir(self.root):
-            return Snapshot({}, {}, ())
+            return Snapshot(self._shelf(Rows(), None, {}), ())
         if os.path.exists(self.path(".journal.json")) or self._missing_index():
             self._mend()
         try:
@@ -4098,25 +5108,120 @@ class Store:
         return Transaction(self, verb)
 
     def _signature(self) -> tuple[int, ...]:
+        """What changes when index.json does, and when a recall is counted beside it."""
         mark = _mark_of(self.path("index.json"))
-        return () if mark is None else (*mark, _number_in((_bytes(self.path(".lock")) or b"")[:20]))
+        if mark is None:
+            return ()
+        counted = _mark_of(self.path("touches.log")) or (0,) * 4
+        return (*mark, _number_in((_bytes(self.path(".lock")) or b"")[:20]), counted[0], counted[2])
 
     def load(self) -> Snapshot:
         """index.json as memories; kept until the file changes.  StoreDamaged when it cannot be read."""
         signature = self._signature()
-        if self._seen and self._seen.signature == signature:
-            return self._seen
+        if not self._seen or self._seen.signature != signature:
+            self._seen = self._opened(signature) or self._parsed(signature)
+        return self._seen
+
+    def _opened(self, signature: tuple[int, ...]) -> Snapshot | None:
+        """The memories, where cache/ knows where each row stands in this very file; None otherwise."""
+        try:
+            head, rows = Rows.from_bytes(_bytes(self.path("cache", "rows.bin")) or b"")
+            if head.get("stamp") != list(signature[:5]) or self.sealed():
+                return None
+            return Snapshot(self._shelf(rows, self._lines("index.json", signature), {}), signature, str(head["epoch"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _parsed(self, signature: tuple[int, ...]) -> Snapshot:
+        """The memories, all of them read; where each row stands is noted in cache/."""
         text = self._text("index.json")
         try:
-            rows = json.loads(text) if text is not None else []
-            memories = [from_row(row) for row in _list(rows)]
+            memories = [from_row(row) for row in _list(json.loads(text) if text is not None else [])]
         except (ValueError, RecursionError) as fault:
             raise StoreDamaged(f"index.json cannot be read: {fault}",
                                f"its pages in {self.path('store')} hold the same; the next command rebuilds it") from None
-        lines = index_lines(text or "")
-        known = {memory.id: line for memory, line in zip(memories, lines)} if len(lines) == len(memories) else {}
-        self._seen = Snapshot({memory.id: memory for memory in memories}, known, signature)
-        return self._seen
+        places = row_places(text or "[]\n", [memory.id for memory in memories])
+        epoch, rows, known = self._numbered(memories, places or [0] * len(memories))
+        sealed = self.sealed()
+        if signature and places is not None:
+            self._keep_rows(rows, epoch, signature)
+        if sealed or places is None or not signature:
+            return Snapshot(self._shelf(rows, None, known), signature)
+        return Snapshot(self._shelf(rows, self._lines("index.json", signature), known), signature, epoch)
+
+    def _shelf(self, rows: Rows, lines: Lines | None, known: dict[int, Memory]) -> Shelf:
+        counts = self._counted()
+        for number in [rows.number(key_of("id", id)) for id in counts]:
+            if number in known:
+                known[number] = counts[known[number].id].on(known[number])
+        return Shelf(rows, lines, known, counts, lambda: _unlink(self.path("cache", "rows.bin")))
+
+    def _numbered(self, memories: list[Memory], places: list[int]) -> tuple[str, Rows, dict[int, Memory]]:
+        """A number for each memory: the one it had in cache/ while its wording is the same, else a new one."""
+        try:
+            head, rows = Rows.from_bytes(self._vault.open(_bytes(self.path("cache", "rows.bin")) or b"", "cache/rows.bin"))
+            epoch = str(head["epoch"])
+        except (ValueError, KeyError, TypeError, AgentMemoryError):
+            epoch, rows = self._chance(4).hex(), Rows()
+        known: dict[int, Memory] = {}
+        for memory, place in zip(memories, places):
+            number = rows.number(key_of("id", memory.id))
+            if number < 0 or rows.sums[number] != wording(memory):
+                number = self._renumbered(rows, memory, place, number)
+            rows.places[number], rows.counts[number] = place, min(memory.access_count, 255)
+            known[number] = memory
+        for number in [number for number, key in enumerate(rows.keys) if key and number not in known]:
+            rows.kill(number)
+        return epoch, rows, known
+
+    def _renumbered(self, rows: Rows, memory: Memory, place: int, old: int) -> int:
+        """A new document for a memory, in place of its old one."""
+        if old >= 0:
+            rows.kill(old)
+        count = min(memory.access_count, 255)
+        return rows.add(key_of("id", memory.id), place, wording(memory), self._measure(memory.content), count)
+
+    def _keep_rows(self, rows: Rows, epoch: str, signature: tuple[int, ...]) -> None:
+        """Note in cache/ where the rows of index.json stand, and of which index.json."""
+        data = rows.to_bytes(stamp=signature[:5], epoch=epoch)
+        if self._vault.on() == self.sealed():            # else encryption was just turned on or off, and we come here again
+            self.cache("rows.bin", self._vault.seal(data))
+
+    # ── recalls that are not in index.json yet ──
+
+    def _counted(self) -> dict[str, Touch]:
+        """What touches.log says; a line cut short is skipped."""
+        found = {}
+        for line in (_bytes(self.path("touches.log")) or b"").decode("ascii", "replace").splitlines():
+            id, count, importance, at = (line.split("\t") + [""] * 4)[:4]
+            if count.isdecimal() and importance.isdecimal() and at:
+                found[id] = Touch(int(count), int(importance), at)
+        return found
+
+    def touch(self, ids: Iterable[str], grown: Callable[[Memory], Memory]) -> None:
+        """Count a recall of each of these: in index.json while that is small, beside it once to rewrite it takes long."""
+        if self.small():
+            with self.transaction() as draft:
+                for id in ids:
+                    if id in draft.memories:
+                        draft.put(grown(draft.memories[id]))
+            return
+        with self.lock():
+            memories = self.load().memories
+            touched = [grown(memories[id]) for id in ids if id in memories]
+            _append(self.path("touches.log"), "".join(
+                f"{m.id}\t{m.access_count}\t{m.importance}\t{m.last_accessed}\n" for m in touched))
+        if (_mark_of(self.path("touches.log")) or (0,) * 4)[2] > _TOUCHES:
+            self.settle()
+
+    def small(self) -> bool:
+        """Whether index.json is rewritten at every recall; what is sealed always is."""
+        return (_mark_of(self.path("index.json")) or (0,) * 4)[2] <= self._settings["store"]["rewrite_bytes"] or self.sealed()
+
+    def settle(self) -> None:
+        """Fold the counts of recalls into index.json and the pages."""
+        with self.transaction() as draft:
+            self.commit(draft)
 
     def _text(self, name: str) -> str | None:
         """A JSON file as text, opened by the vault; None when there is none."""
@@ -4145,6 +5250,12 @@ class Store:
             self._vectors = (mark, found if whole else {"vectors": {}})
         return self._vectors[1]
 
+    def rebuild_graph(self, memories: Mapping[str, Memory]) -> int:
+        """graph.json anew from these memories; returns how many names it has.  The lock must be held."""
+        graph = self.fresh_graph(memories)
+        self._write_graph(graph)
+        return len(graph.data["entities"])
+
     def graph(self, seen: Snapshot) -> GraphStore:
         """The graph as it is stored, or made now where it cannot be read."""
         stored = self.json("graph.json")
@@ -4163,14 +5274,28 @@ class Store:
         """A file of cache/; {} when there is none that can be read."""
         return _json_object(self.path("cache", name))
 
-    def cache(self, name: str, value: Mapping[str, Any] | str) -> None:
-        """Keep what can be worked out again; where that cannot be written it does not matter."""
+    def cache(self, name: str, data: bytes) -> bool:
+        """Keep what can be worked out again; False where that cannot be written, which does not matter."""
         try:
             os.makedirs(self.path("cache"), mode=0o700, exist_ok=True)
-            text = value if isinstance(value, str) else json.dumps(value)
-            _replace_file(self.path("cache", name), text.encode())
+            _replace_file(self.path("cache", name), [data], durable=False)
         except OSError:
-            return
+            return False
+        return True
+
+    def cached_reader(self, name: str) -> Callable[[int, int], bytes]:
+        """How to read a file of cache/ piece by piece.  OSError when there is none."""
+        return _reader(self.path("cache", name))
+
+    def cached_mark(self, name: str) -> tuple[int, ...] | None:
+        """What changes when a file of cache/ does."""
+        return _mark_of(self.path("cache", name))
+
+    def uncache(self, keep: Collection[str], prefix: str) -> None:
+        """Remove the files of cache/ that begin so, but for some."""
+        for name in os.listdir(self.path("cache")) if os.path.isdir(self.path("cache")) else []:
+            if name.startswith(prefix) and name not in keep:
+                _unlink(self.path("cache", name))
 
     def exists(self) -> bool:
         """Whether the root is ours, or empty and may become so."""
@@ -4183,7 +5308,7 @@ class Store:
 
     def sealed(self) -> bool:
         """Whether the index is encrypted."""
-        return "index.json" in self._vault.sealed_files()
+        return _begins(self.path("index.json")) == _SEALED
 
     def backup_names(self) -> list[str]:
         """Our files in backups/."""
@@ -4200,7 +5325,7 @@ class Store:
         path = self.path("config.yaml")
         with self.transaction():
             if not os.path.exists(path):
-                _replace_file(path, settings_template().encode())
+                _replace_file(path, [settings_template().encode()])
             if not os.path.exists(self.path("index.json")):
                 self.write("index.json", index_text([]))
         return path
@@ -4312,33 +5437,35 @@ class Store:
             note = self.path("rooms", f"{room.name}.md")
             if not os.path.exists(note):
                 text = f"# {room.icon} {room.title}\n\n{room.description}\n\nKept for {room.retention_days} days.\n"
-                _replace_file(note, self._redactor.clean(text).encode() + b"\n")
+                _replace_file(note, [self._redactor.clean(text).encode(), b"\n"])
 
     def write(self, name: str, value: Any) -> None:
         """Put a JSON file of the root in its place, sealed where the store is; the lock must be held."""
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        _replace_file(self.path(name), self._vault.seal(text.encode()))
+        _replace_file(self.path(name), [self._vault.seal(text.encode())])
 
     def begin(self, lock: Lock) -> Draft:
         """Under the lock: mend the index, finish what was interrupted, fold hand edits; then the draft."""
         self._held = lock
-        self._sweep()
+        interrupted = os.path.exists(self.path(".journal.json"))
         if not os.path.exists(self.path("index.json")):
             self._describe_rooms()
         if not self._defaults_kept and not known_defaults(self.root):
-            self.cache("settings.json", parsed_defaults())
+            self.cache("settings.json", parsed_defaults().encode())
         self._defaults_kept = True
         self._unreadable.clear()
         try:
             seen = self.load()
         except StoreDamaged as fault:
             seen = self._rebuilt(fault)
-        if os.path.exists(self.path(".journal.json")):
+        # Pages are written inside a commit alone, and one that was cut short left a journal or is in a small store.
+        self._sweep(interrupted or len(seen.memories) <= self._settings["store"]["watch_pages"])
+        if interrupted:
             journal = self.json(".journal.json")
             self._apply(*_journalled(journal))
             self._close_journal(str(journal.get("verb", "")) if isinstance(journal, dict) else "")
             seen = self.load()
-        draft = Draft(seen.memories)
+        draft = Draft(seen)
         edited = self._edited(seen)
         if edited:
             count = self.fold(draft, edited)
@@ -4347,25 +5474,28 @@ class Store:
             self.commit(draft)
             if not draft.puts and seen.signature and not self._unreadable:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
-            draft = Draft(self.load().memories)
-        self._convert()
+            draft = Draft(self.load())
+        if self._convert():
+            draft = Draft(self.load())
         return draft
 
-    def _convert(self) -> None:
-        """Where encryption was just turned on or off, write every JSON file anew."""
+    def _convert(self) -> bool:
+        """Where encryption was just turned on or off, write every JSON file anew; returns whether it was."""
         if not os.path.exists(self.path("index.json")):
-            return
+            return False
         on, sealed = self._vault.on(), set(self._vault.sealed_files())
         if on == ("index.json" in sealed):
-            return
+            return False
+        self.uncache((), "")
         backups = [f"backups/{name}" for name in self.backup_names()]
         for name in [*backups, *_SEALABLE]:
             if os.path.exists(self.path(name)) and (name in sealed) != on:
                 self.write(name, self._text(name))
+        return True
 
-    def _sweep(self) -> None:
+    def _sweep(self, pages: bool) -> None:
         """Remove temporary files; whoever wrote them is dead, for we hold the lock."""
-        for folder in ("", "store", "backups", "rooms", "cache"):
+        for folder in ("", "backups", "rooms", "cache", *(["store"] if pages else [])):
             for name in os.listdir(self.path(folder)):
                 if name.endswith(".tmp~"):
                     _unlink(self.path(folder, name))
@@ -4376,7 +5506,9 @@ class Store:
             text = self._text("index.json") or ""
         except StoreDamaged:
             text = ""
-        draft = Draft(_salvaged(text))
+        draft = Draft(Snapshot(self._shelf(Rows(), None, {}), ()))
+        for id, memory in _salvaged(text).items():
+            draft.memories[id] = memory
         self.fold(draft, sorted(entry.name[:-3] for entry in self.pages()))
         lost = len(set(re.findall(rf'"id":\s*"({ID})"', text)) - draft.memories.keys())
         if self._unreadable or lost or not draft.memories:
@@ -4386,14 +5518,15 @@ class Store:
                                f"mend that, or copy the newest of {self.path('backups')} over index.json, "
                                "or delete index.json to begin anew from the pages that are left")
         aside = f"backups/damaged_index_{stamp(self._now()).translate(_DIGITS_ONLY)[:14]}.json"
-        _replace_file(self.path(aside), _bytes(self.path("index.json")) or b"")
+        _replace_file(self.path(aside), [_bytes(self.path("index.json")) or b""])
         self.write("index.json", index_text([to_line(memory) for memory in draft.memories.values()]))
         self.warn(f"index.json could not be read; rebuilt from {len(draft.memories)} pages, the old file is {aside}")
         return self.load()
 
     def commit(self, draft: Draft, verb: str = "") -> None:
         """Write a draft out, whole."""
-        if not draft.puts and not draft.drops:
+        touched = [memory for id in draft.seen.memories.counts if id not in draft.puts and (memory := draft.memories.get(id))]
+        if not draft.puts and not draft.drops and not touched:
             return
         if verb:
             self.backup()
@@ -4403,7 +5536,7 @@ class Store:
             self.write(".journal.json", {
                 "verb": verb, "at": stamp(self._now()), "puts": [to_row(memory) for memory in draft.puts.values()],
                 "drops": draft.drops, "before": [to_row(memory) for memory in before], "lifted": draft.lifted})
-        self._apply(list(draft.puts.values()), draft.drops)
+        self._apply(list(draft.puts.values()), draft.drops, touched)
         self._close_journal(verb)
 
     def _close_journal(self, verb: str) -> None:
@@ -4417,28 +5550,68 @@ class Store:
         else:
             os.replace(self.path(".journal.json"), self.path(".undo.json"))
 
-    def _apply(self, puts: list[Memory], drops: list[str]) -> None:
+    def _apply(self, puts: list[Memory], drops: list[str], touched: Sequence[Memory] = ()) -> None:
         """Every file as it should be after these changes; may be done twice."""
-        seen, gone = self.load(), set(drops)
-        puts = [self._write_page(memory, seen.memories.get(memory.id)) for memory in puts]
+        seen = self.load()
+        old = {memory.id: seen.memories.written(number) for memory in (*puts, *touched)
+               if (number := seen.memories.number(memory.id)) >= 0}
+        puts = [self._write_page(memory, old.get(memory.id)) for memory in puts]
+        counted = [self._write_page(memory, old.get(memory.id), durable=False) for memory in touched]
         _sync_folder(self.path("store"))
-        reworded = [m for m in puts if m.id not in seen.memories or seen.memories[m.id].content != m.content
-                    or ("quarantined" in m.flags) != ("quarantined" in seen.memories[m.id].flags)]
+        reworded = [m for m in puts if m.id not in old or old[m.id].content != m.content
+                    or ("quarantined" in m.flags) != ("quarantined" in old[m.id].flags)]
         if reworded or drops:
             self._derive(reworded, drops, seen)
-        lines = {id: seen.lines.get(id) or to_line(memory) for id, memory in seen.memories.items() if id not in gone}
-        lines |= {memory.id: to_line(memory) for memory in puts}
         if self._held:
             self._held.count()                   # before the index is written: what we note of it below then holds
-        self.write("index.json", index_text(list(lines.values())))
+        self._write_index(seen, [*puts, *counted], drops)
         for id in drops:
             if os.path.lexists(self.page_path(id)):
                 os.unlink(self.page_path(id))
         if drops:
             _sync_folder(self.path("store"))
-        self._remember_written(seen, puts, drops, lines)
 
-    def _write_page(self, memory: Memory, old: Memory | None) -> Memory:
+    def _write_index(self, seen: Snapshot, puts: list[Memory], drops: list[str]) -> None:
+        """index.json with these changes, put in its place whole; what did not change is copied by the kernel, not read."""
+        shelf, rows, known = seen.memories, seen.memories.rows.copy(), dict(seen.memories.known)
+        written = {memory.id: memory for memory in puts}
+        if shelf.lines is None:                  # nobody knows where its rows stand: all are written anew
+            written = {memory.id: memory for memory in (*shelf.values(), *puts) if memory.id not in drops}
+        changes: dict[int, bytes | None] = {key_of("id", id): to_line(memory).encode() for id, memory in written.items()}
+        changes |= dict.fromkeys([key_of("id", id) for id in drops])
+        splice, places = (shelf.lines or Lines(_nothing, 0, *_INDEX_FRAME)).changed(changes, rows if shelf.lines else Places())
+        rows.moved(splice)
+        for id in drops:
+            if (number := rows.number(key_of("id", id))) >= 0:
+                known.pop(number, None)
+                rows.kill(number)
+        for memory in written.values():
+            number = rows.number(key_of("id", memory.id))
+            known.pop(number, None)
+            known[self._placed(rows, memory, places[key_of("id", memory.id)], number)] = memory
+        self._put_index(splice, rows, known, seen.epoch or self._chance(4).hex())
+
+    def _placed(self, rows: Rows, memory: Memory, place: int, number: int) -> int:
+        """Note where the row of a memory stands now; returns its document, a new one when its wording changed."""
+        if number < 0 or rows.sums[number] != wording(memory):
+            return self._renumbered(rows, memory, place, number)
+        rows.places[number], rows.counts[number] = place, min(memory.access_count, 255)
+        return number
+
+    def _put_index(self, splice: Splice, rows: Rows, known: dict[int, Memory], epoch: str) -> None:
+        """Write index.json, note in cache/ what stands where, and keep what was just written: it need not be read again."""
+        if sealed := self._vault.on():
+            self.write("index.json", b"".join(splice.whole(b"[]\n")).decode())       # nothing is kept of a sealed file
+        else:
+            _replace_file(self.path("index.json"), splice.whole(b"[]\n"), self.path("index.json"))
+        if os.path.exists(self.path("touches.log")):
+            os.unlink(self.path("touches.log"))
+        signature = self._signature()
+        self._keep_rows(rows, epoch, signature)
+        lines = None if sealed else self._lines("index.json", signature)
+        self._seen = Snapshot(self._shelf(rows, lines, known), signature, "" if sealed else epoch)
+
+    def _write_page(self, memory: Memory, old: Memory | None, durable: bool = True) -> Memory:
         """Write a page, unless a hand edit stands there that nobody has seen yet: it is taken in, or left alone."""
         text = page(memory).encode()
         try:
@@ -4453,37 +5626,82 @@ class Store:
             self.warn(f"store/{memory.id}.md cannot be read and was left as it is: {fault}")
             return memory
         if found != text:
-            _replace_file(self.page_path(memory.id), text, together=True)
+            _replace_file(self.page_path(memory.id), [text], together=True, durable=durable)
         return memory
-
-    def _remember_written(self, seen: Snapshot, puts: list[Memory], drops: list[str], lines: dict[str, str]) -> None:
-        """Keep what was just written, so that it need not be read again."""
-        memories = {id: memory for id, memory in seen.memories.items() if id not in drops}
-        memories |= {memory.id: memory for memory in puts}
-        self._seen = Snapshot(memories, lines, self._signature())
 
     def _derive(self, reworded: list[Memory], drops: list[str], seen: Snapshot) -> None:
         """Graph and vectors follow: changed texts are linked anew, their old vectors go."""
-        graph = self.graph(seen)
-        for id in [memory.id for memory in reworded] + drops:
-            graph.unlink(id)
-        for memory in reworded:
-            if "quarantined" not in memory.flags:
-                graph.link(memory.id, memory.content)
-        self.write("graph.json", graph.data)
-        gone = {*drops, *(memory.id for memory in reworded)} & seen.memories.keys()
+        old = [seen.memories[id] for id in (*drops, *(memory.id for memory in reworded)) if id in seen.memories]
+        self._link(old, [memory for memory in reworded if "quarantined" not in memory.flags], seen, drops)
+        gone = {memory.id for memory in old}
         vectors = self.vectors() if gone else {"vectors": {}}
         if gone & vectors["vectors"].keys():
             kept = {id: vector for id, vector in vectors["vectors"].items() if id not in gone}
             self.write("vectors.json", vectors | {"vectors": kept})
 
+    def _link(self, old: list[Memory], new: list[Memory], seen: Snapshot, drops: list[str]) -> None:
+        """graph.json with some memories unlinked and others linked; only the lines of the names in them are read."""
+        names = self._graph_of({}).keys([memory.content for memory in (*old, *new)])
+        lines, places = self._graph_lines()
+        if lines is None or len(names) > 1000:
+            self._write_graph(_linked(self.graph(seen), old, new))
+            return
+        numbers = [number for name in names if (number := places.number(key_of("name", name))) >= 0]
+        before = b"{%s}" % b",".join(lines.line(places.places[number]) for number in numbers)
+        graph = _linked(self._graph_of({"entities": json.loads(before)}), old, new)
+        after = {name.casefold(): _entity_line(name, entry) for name, entry in graph.data["entities"].items()}
+        changes = {key_of("name", name): after.get(name) for name in names}
+        splice, put = lines.changed(changes, places)
+        places.moved(splice)
+        for key, line in changes.items():
+            number = places.number(key)
+            if line is None and number >= 0:
+                places.kill(number)
+            elif line is not None and number >= 0:
+                places.places[number] = put[key]
+            elif line is not None:
+                places.add(key, put[key])
+        self._put_graph(splice, places)
+        if any(id.encode() in (_bytes(self.path("graph.json")) or b"") for id in drops):        # linked under other rules
+            self._write_graph(self.fresh_graph({id: memory for id, memory in seen.memories.items() if id not in drops}))
+
+    def _graph_lines(self) -> tuple[Lines | None, Places]:
+        """graph.json line by line, where cache/ knows where they stand in this very file."""
+        mark = _mark_of(self.path("graph.json"))
+        try:
+            head, places = Places.from_bytes(_bytes(self.path("cache", "names.bin")) or b"")
+            if mark and head.get("stamp") == list(mark) and not self.sealed():
+                return self._lines("graph.json", mark), places
+        except (OSError, ValueError, KeyError, TypeError):
+            pass                                     # all of it is written anew
+        return None, Places()
+
+    def _write_graph(self, graph: GraphStore) -> None:
+        """graph.json anew, a name a line."""
+        entries = graph.data["entities"]
+        splice, put = Lines(_nothing, 0, *_GRAPH_FRAME).changed(
+            {key_of("name", name.casefold()): _entity_line(name, entry) for name, entry in entries.items()}, Places())
+        self._put_graph(splice, Places([array("Q", put), array("Q", put.values())]))
+
+    def _put_graph(self, splice: Splice, places: Places) -> None:
+        if self._vault.on():
+            self.write("graph.json", b"".join(splice.whole(b'{"entities": {}}\n')).decode())
+            return
+        _replace_file(self.path("graph.json"), splice.whole(b'{"entities": {}}\n'), self.path("graph.json"))
+        self.cache("names.bin", places.to_bytes(stamp=_mark_of(self.path("graph.json"))))
+
+    def _lines(self, name: str, mark: Sequence[int]) -> Lines:
+        """A JSON file of ours line by line.  OSError when it is another one than the mark tells of."""
+        frame = _INDEX_FRAME if name == "index.json" else _GRAPH_FRAME
+        return Lines(_reader(self.path(name), mark), mark[2], *frame)
+
     def backup(self) -> None:
         """Copy index.json once a day, before the first write of the day; it was just read, so it parses."""
-        data = _bytes(self.path("index.json"))
+        size = (_mark_of(self.path("index.json")) or (0,) * 4)[2]
         name = f"auto_index.json.{stamp(self._now()).translate(_DIGITS_ONLY)[:8]}.bak"
-        if data is None or os.path.exists(self.path("backups", name)):
+        if not size or os.path.exists(self.path("backups", name)):
             return
-        _replace_file(self.path("backups", name), data)
+        _replace_file(self.path("backups", name), [(0, size)], self.path("index.json"))
         daily = [name for name in self.backup_names() if re.fullmatch(r"auto_index\.json\.\d{8}\.bak", name)]
         for old in daily[:-self._settings["store"]["backups"]]:
             os.unlink(self.path("backups", old))
@@ -4539,7 +5757,8 @@ class Store:
             if id in text:
                 self.write(f"backups/{name}", _without(text, id))
                 touched.append(f"backups/{name}")
-        for name in [".undo.json", *(f"cache/{name}" for name in os.listdir(self.path("cache")))]:
+        self.uncache((), "lengths.json")                # an earlier version kept ids there
+        for name in [".undo.json", "touches.log"]:
             if os.path.exists(self.path(name)) and id in (self._text(name) or ""):
                 _unlink(self.path(name))
                 touched.append(name)
@@ -4578,7 +5797,7 @@ class Store:
             seen = self.load()
         except StoreDamaged as fault:
             yield Finding("damaged", "index.json", fault.message)
-            seen = Snapshot(_salvaged(""), {}, ())
+            seen = Snapshot(self._shelf(Rows(), None, {}), ())
         else:
             if "index.json" not in names and next(self.pages(), None):
                 yield Finding("missing", "index.json", "there are pages and no index")
@@ -4650,7 +5869,7 @@ class Store:
                 if not os.path.islink(path):
                     os.chmod(path, 0o600)
         seen = self.load()
-        self.write("graph.json", self.fresh_graph(seen.memories).data)
+        self._write_graph(self.fresh_graph(seen.memories))
         stored = self.vectors()
         kept = {id: vector for id, vector in stored["vectors"].items() if id in seen.memories}
         if len(kept) < len(stored["vectors"]):
@@ -4786,6 +6005,19 @@ def _journalled(found: Any) -> tuple[list[Memory], list[str]]:
         return [], []
 
 
+def _linked(graph: GraphStore, old: Iterable[Memory], new: Iterable[Memory]) -> GraphStore:
+    """A graph with some memories taken out and others put in."""
+    for memory in (*old, *new):
+        graph.unlink(memory.id)
+    for memory in new:
+        graph.link(memory.id, memory.content)
+    return graph
+
+
+def _entity_line(name: str, entry: Mapping[str, Any]) -> bytes:
+    return f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(entry, ensure_ascii=False)}".encode()
+
+
 def _list(rows: object) -> list[Any]:
     if not isinstance(rows, list):
         raise ValueError("it is no array")
@@ -4869,9 +6101,12 @@ def _json_object(path: str) -> dict[str, Any]:
 def _mark_of(path: str) -> tuple[int, ...] | None:
     """What changes when a file does: when it was written, when put there, size, inode; None when there is no file."""
     try:
-        found = os.stat(path)
+        return _mark_in(os.stat(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _mark_in(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
@@ -4883,25 +6118,89 @@ def _begins(path: str) -> bytes:
         return b""
 
 
-def _replace_file(path: str, data: bytes, together: bool = False) -> None:
+def _replace_file(path: str, pieces: Iterable[bytes | Span], source: str = "", together: bool = False,
+                  durable: bool = True) -> None:
     """Put a file in its place whole and durably, readable by its owner alone.
 
-    `together` leaves the directory's own fsync to the caller, once for many files.
+    `pieces` are bytes, or (start, end) of the file `source`, which the kernel copies.  `together` leaves the directory's
+    own fsync to the caller, once for many files; what is not `durable` may be gone after a power cut, and no harm done.
     """
     temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp~"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     try:
         with open(descriptor, "wb", closefd=True) as file:
-            file.write(data)
+            for piece in pieces:
+                if isinstance(piece, tuple):
+                    file.flush()
+                    _copy(source, file.fileno(), *piece)
+                else:
+                    file.write(piece)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise
-    if not together:
+    if durable and not together:
         _sync_folder(os.path.dirname(path))
+
+
+def _copy(source: str, into: int, start: int, end: int) -> None:
+    """Append a stretch of a file to another one; where the kernel can, without reading it."""
+    descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        while start < end:
+            try:
+                copied = os.copy_file_range(descriptor, into, end - start, start)
+            except (AttributeError, OSError):        # not this system, or not between these
+                os.lseek(descriptor, start, os.SEEK_SET)
+                copied = os.write(into, os.read(descriptor, min(end - start, 1 << 20)))
+            if not copied:
+                raise OSError(f"{source} ended early")
+            start += copied
+    finally:
+        os.close(descriptor)
+
+
+def _append(path: str, text: str) -> None:
+    """Add to a file that may lose its end in a power cut."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+class _Opened:
+    """A file that is open for reading, until nobody needs it any more."""
+
+    def __init__(self, path: str, mark: Sequence[int] | None) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        if mark is not None and _mark_in(os.fstat(self._descriptor)) != tuple(mark[:4]):
+            raise FileNotFoundError(f"{path} was replaced just now")
+
+    def __call__(self, place: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, place)
+
+    def __del__(self) -> None:
+        if descriptor := vars(self).pop("_descriptor", None):
+            os.close(descriptor)
+
+
+def _reader(path: str, mark: Sequence[int] | None = None) -> Callable[[int, int], bytes]:
+    """How to read a file piece by piece, as it is now, even when it is replaced; OSError when it is not as marked."""
+    if hasattr(os, "pread"):
+        return _Opened(path, mark)
+    data = _bytes(path)                              # Windows, where nobody could replace a file that is open
+    if data is None or mark is not None and _mark_of(path) != tuple(mark[:4]):
+        raise FileNotFoundError(f"{path} was replaced just now")
+    return lambda place, size: data[place:place + size]
+
+
+def _nothing(place: int, size: int) -> bytes:
+    return b""
 
 
 def _unlink(path: str) -> None:
@@ -5748,9 +7047,9 @@ class AgentMemory:
         self._redactor = Redactor(self.settings["security"], self.settings.known_secrets())
         self._inspector = Inspector(self.settings["suspicion"])
         self._language = Language(self.settings)
-        self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of)
-        self._words: Words | None = None             # kept once a process asks a second time
-        self._indexed: dict[str, Clean] = {}
+        self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of, term_count)
+        self._kept: tuple[Any, Corpus] | None = None     # what was searched last, and for which state of the files
+        self._compared = False
         self._backend: Backend | None = None
         self._tried = False
         self._mutex = allocate_lock()
@@ -5776,7 +7075,9 @@ class AgentMemory:
                             session=session, seq=seq, speaker=speaker, project=project)
         with self._store.transaction("remember") as draft:
             draft.lifted = self._store.lift(made.content)
-            return self._keep(draft, made)
+            kept = self._keep(draft, made)
+        self._index()
+        return kept
 
     def _memory(self, text: str, category: str, importance: int, verified: bool, source: str | None,
                 **provenance: Any) -> Memory:
@@ -5812,7 +7113,7 @@ class AgentMemory:
         # What is quarantined touches nothing but its like: it merges with no honest text and contradicts none.
         held = "quarantined" in made.flags
         # A project's words are its own: they merge within it, and meet only what belongs to it or to none.
-        others = [memory for memory in draft.memories.values() if ("quarantined" in memory.flags) == held
+        others = [memory for memory in self._comparable(draft, made) if ("quarantined" in memory.flags) == held
                   and (made.project is None or memory.project in (None, made.project))]
         twin, rivals = self._language.closest(made.content, [memory for memory in others if memory.project == made.project])
         told = [] if held else self._language.conflicts(made.content, others)
@@ -5827,6 +7128,33 @@ class AgentMemory:
         return Kept(memory.id, "added" if not twin else "unchanged" if same else "merged", memory.room, memory.redacted,
                     tuple(conflicts), memory.flags, memory.content,
                     twin.content if twin and twin.content != memory.content else None, memory.updates)
+
+    def _comparable(self, draft: Draft, made: Memory) -> list[Memory]:
+        """All that may say the same as a text or contradict it, in the order of the store, and few others."""
+        shelf, corpus = draft.seen.memories, self._corpus(draft.seen, comparing=True)
+        floor = self.settings["deduplication"]["threshold"]
+        asserted = self._entities(made.content)
+        found = {shelf.at(number).id: number for number in corpus.close_to(made.content, floor, asserted)}
+        for id in self._comparable_puts(draft, made.content, floor, asserted):
+            found.setdefault(id, shelf.number(id))
+        places, orders = shelf.rows.places, {id: order for order, id in enumerate(draft.puts)} if draft.puts else {}
+        order = sorted(found, key=lambda id: (found[id] < 0, places[found[id]] if found[id] >= 0 else orders[id]))
+        return [draft.memories[id] for id in order if id in draft.memories]
+
+    def _entities(self, text: str) -> list[str]:
+        """What a text asserts something of."""
+        return [said.entity for said in self._language.asserted(text)]
+
+    def _comparable_puts(self, draft: Draft, text: str, floor: float, asserted: Sequence[str]) -> Iterable[str]:
+        """Those of the draft's own changes that may say the same as a text, or contradict it."""
+        if len(draft.puts) < 8:
+            return draft.puts
+        if draft.pile is None:
+            draft.pile = Pile(self._dimensions)
+        for id in draft.order[len(draft.pile.held):]:
+            put = draft.memories[id].content if id in draft.memories else ""
+            draft.pile.add(id, put, self._entities(put))
+        return [id for id in draft.pile.close_to(text, floor, asserted) if id in draft.puts]
 
     def _linked(self, draft: Draft, memory: Memory, conflicts: list[Conflict], rivals: list[str]) -> Memory:
         """The memory with its links, and every other end of them put into the draft."""
@@ -5881,8 +7209,10 @@ class AgentMemory:
             try:
                 memory = self._find(draft.memories, id)
             except UnknownMemory:                    # pruned already, and still in an archive
-                memory = self._find(self._store.kept_elsewhere() | draft.memories, id)
-            return self._erased(draft, memory)
+                memory = self._find(self._store.kept_elsewhere() | dict(draft.memories), id)
+            forgotten = self._erased(draft, memory)
+        self._purge()
+        return forgotten
 
     def forget_source(self, source: str, dry_run: bool = True) -> tuple[Forgotten, ...]:
         """Erase all that came from a source: its name, or what stands before the # of a reference."""
@@ -5890,13 +7220,26 @@ class AgentMemory:
         if not wanted:
             raise UsageError("the source is empty", "name what the memories came from")
         with self._store.transaction("forget") as draft:
-            found = [memory for memory in (self._store.kept_elsewhere() | draft.memories).values()
+            found = [memory for memory in (self._store.kept_elsewhere() | dict(draft.memories)).values()
                      if memory.source and wanted in (memory.source, memory.source.partition("#")[0])]
             if not found:
                 raise UnknownMemory(f"nothing came from {wanted!r}", "get shows where a memory comes from")
             if dry_run:
                 return tuple(Forgotten(memory.id, memory.content, ()) for memory in found)
-            return tuple(self._erased(draft, memory) for memory in found)
+            forgotten = tuple(self._erased(draft, memory) for memory in found)
+        self._purge()
+        return forgotten
+
+    def _purge(self) -> None:
+        """Take what is dead out of the segments in cache/; where that fails, they go whole."""
+        try:
+            with self._store.lock("cache/index.lock"):
+                seen = self._store.load()
+                corpus = self._corpus(seen)
+                if corpus.segments:
+                    self._merge(seen, corpus, list(corpus.segments), [n for n in seen.memories.rows.dead if n < corpus.end])
+        except (OSError, StoreBusy):
+            self._store.uncache((), "segment")
 
     def _erased(self, draft: Draft, memory: Memory) -> Forgotten:
         files = self._store.erase(memory.id)
@@ -6010,36 +7353,47 @@ class AgentMemory:
         $AGENT_MEMORY_PROJECT; "" means all) only its memories and those of no project answer.
         """
         clean, limit = self._query(query, room, top_k)
-        everything = self._store.read().memories
-        if not everything:
+        seen, rules = self._store.read(), self.settings["retrieval"]
+        if not seen.memories:
             self._store.warn(f"there is no memory yet in {self.root}")
-        memories = self._answering(everything, room, project)
-        rules = self.settings["retrieval"]
-        words = self._by_words(clean, memories, everything)
-        meaning, backend, degraded = self._by_meaning(clean, memories, words)
+        with self._mutex:
+            corpus = self._corpus(seen, asked=True)
+        allowed = self._allowed(corpus, room, project)
+        words, scores = self._by_words(clean, seen, corpus, allowed)
+        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, bool(words))
         best = rules["candidates"]
-        fused = [id for id, _ in rrf_merge([list(words)[:best], list(meaning)[:best]], rules["rrf_k"])]
-        order, reranked, unranked = self._reranked(clean, fused, memories)
-        hits = tuple(self._hit(memories[id], words.get(id, 0.0), meaning.get(id), reranked.get(id))
-                     for id in order[:limit])
+        fused = [number for number, _ in rrf_merge([[number for number, _ in words], list(meaning)[:best]], rules["rrf_k"])]
+        order, reranked, unranked = self._reranked(clean, fused, seen.memories)
+        hits = tuple(self._hit(seen.memories.at(number), scores.get(number, 0.0), meaning.get(number), reranked.get(number))
+                     for number in order[:limit])
         if touch and hits:
             self._touch([hit.id for hit in hits])
+        self._index()
         return Recall(clean, backend, degraded or unranked, hits)
 
     def vsearch(self, query: str, top_k: int | None = None, *, project: str | None = None) -> Recall:
         """The memories nearest in meaning alone, with their cosine; `project` as in `recall`."""
         clean, limit = self._query(query, None, top_k)
-        memories = self._answering(self._store.read().memories, None, project)
-        meaning, backend, degraded = self._by_meaning(clean, memories, None)
-        hits = tuple(replace(self._hit(memories[id], 0.0, cosine, None), score=round(cosine, 6))
-                     for id, cosine in list(meaning.items())[:limit])
+        seen = self._store.read()
+        with self._mutex:
+            corpus = self._corpus(seen)
+        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, None, project), None)
+        hits = tuple(replace(self._hit(seen.memories.at(number), 0.0, cosine, None), score=round(cosine, 6))
+                     for number, cosine in list(meaning.items())[:limit])
+        self._index()
         return Recall(clean, backend, degraded, hits)
 
-    def _answering(self, memories: Mapping[str, Memory], room: str | None, project: str | None) -> dict[str, Memory]:
-        """The memories that may answer: of this room and project, and not quarantined."""
+    def _allowed(self, corpus: Corpus, room: str | None, project: str | None) -> Callable[[int], bool]:
+        """Whether a document may answer: of this room and project, and not quarantined."""
         here = self.settings.choice("PROJECT") if project is None else project
-        return {id: memory for id, memory in memories.items() if room in (None, memory.room)
-                and "quarantined" not in memory.flags and (not here or memory.project in (None, here))}
+        within, tail = corpus.within(room, here), corpus.tail
+
+        def allowed(number: int) -> bool:
+            memory = tail.get(number)
+            return within(number) if memory is None else (
+                room in (None, memory.room) and "quarantined" not in memory.flags and (not here or memory.project in (None, here)))
+
+        return allowed
 
     def _query(self, query: str, room: str | None, top_k: int | None) -> tuple[Clean, int]:
         """A question masked, and how many answers it may have."""
@@ -6056,52 +7410,143 @@ class AgentMemory:
         if room is not None and room not in self.settings.rooms:
             raise UsageError(f"there is no room {self.clean(str(room))!r}", f"rooms: {', '.join(self.settings.rooms)}")
 
+    # ── what is searched ──
+
+    def _corpus(self, seen: Snapshot, asked: bool = False, comparing: bool = False) -> Corpus:
+        """All documents of the store as it was seen; kept while nothing changes.
+
+        The second question of a process finds the words of the tail indexed, 0.1 ms for each of its texts, once; the
+        second comparison finds it piled up.
+        """
+        mark = (seen.signature, self._store.cached_mark("segments.json"))
+        old = self._kept[1] if self._kept else None
+        if old is None or self._kept[0] != mark:      # type: ignore[index]
+            new = self._corpus_of(seen, old)
+            self._kept = (mark, new)
+        elif asked and old.words is None:
+            old.words = Words(self.settings["retrieval"]["k1"], self.settings["retrieval"]["b"])
+        corpus = self._kept[1]                        # type: ignore[index]
+        if corpus.words is not None:
+            for number in [*(corpus.words.ids() - corpus.tail.keys())]:
+                corpus.words.remove(number)
+            for number in corpus.tail.keys() - corpus.words.ids():
+                corpus.words.add(number, corpus.tail[number].content)
+        if comparing:
+            self._pile_up(corpus)
+        return corpus
+
+    def _pile_up(self, corpus: Corpus) -> None:
+        """Bring the pile of the tail up to date; made when a process compares for the second time."""
+        if corpus.pile is None and self._compared:
+            corpus.pile = Pile(self._dimensions)
+        self._compared = True
+        if corpus.pile is not None:
+            after = corpus.pile.held[-1] + 1 if corpus.pile.held else corpus.end
+            for number in range(after, max(corpus.tail, default=0) + 1):
+                if number in corpus.tail:
+                    text = corpus.tail[number].content
+                    corpus.pile.add(number, text, self._entities(text))
+
+    def _corpus_of(self, seen: Snapshot, old: Corpus | None) -> Corpus:
+        manifest = self._store.cached("segments.json")
+        made_for = [seen.epoch, self._made_for]
+        segments: list[Segment] = []
+        if seen.epoch and manifest.get("made_for") == made_for:
+            same = old is not None and old.names == manifest.get("files")
+            segments = list(old.segments) if same and old else self._segments(manifest.get("files"))
+        end = segments[-1].end if segments else 0
+        shelf, rows = seen.memories, seen.memories.rows
+        tail = {number: shelf.at(number) for number in range(end, len(rows.keys)) if rows.keys[number]}
+        corpus = Corpus(segments, [number for number in rows.dead if number < end], tail, self._dimensions)
+        corpus.names = list(manifest["files"]) if segments else []
+        if old is not None and old.epoch == seen.epoch and old.end == end:
+            corpus.words, corpus.pile = old.words, old.pile
+        corpus.epoch = seen.epoch
+        return corpus
+
+    def _segments(self, names: Any) -> list[Segment]:
+        """The segments of these files; none when one is missing, damaged or out of place."""
+        try:
+            segments = [Segment(self._store.cached_reader(name)) for name in names]
+        except (OSError, ValueError, TypeError):
+            return []
+        starts = [0, *(segment.end for segment in segments)]
+        return segments if all(segment.first == start for segment, start in zip(segments, starts)) else []
+
+    @cached_property
+    def _made_for(self) -> int:
+        """A checksum of the settings that segments depend on."""
+        from zlib import crc32
+        rules = [self.settings[name] for name in ("deduplication", "conflicts", "graph")]
+        return crc32(json.dumps([_INDEX_FORM, self._dimensions, *rules]).encode())
+
+    @cached_property
+    def _dimensions(self) -> int:
+        """The dimensions of the local vectors."""
+        block = self.settings["vectors"]["backends"].get("local", {})
+        return int(block.get("dimensions", 2048)) if block.get("kind") == "hash" else 2048
+
+    def _index(self, limit: int = 2048, least: int = 0) -> int:
+        """Put the tail into a segment once it has `least` documents, at most so many; returns how many.
+
+        It is for speed alone: where nothing can be written, or another process is at it, nothing happens.
+        """
+        try:
+            seen = self._store.load()
+            if not seen.epoch or len(seen.memories.rows.keys) - self._corpus(seen).end < (least or self.settings["store"]["tail"]):
+                return 0
+            with self._store.lock("cache/index.lock", 0):
+                return self._indexed(self._store.load(), limit)
+        except (OSError, StoreBusy):
+            return 0
+
+    def _indexed(self, seen: Snapshot, limit: int) -> int:
+        corpus = self._corpus(seen)
+        numbers = range(corpus.end, min(corpus.end + limit, len(seen.memories.rows.keys)))
+        documents = [self._document(corpus.tail[number]) if number in corpus.tail else None for number in numbers]
+        self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents))])
+        return len(numbers)
+
+    def _document(self, memory: Memory) -> Document:
+        return document(memory, self._entities(memory.content), self._dimensions)
+
+    def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = ()) -> None:
+        """Write segments that are new, those of like size merged; each document is merged some log₂(n / tail) times."""
+        names = [*corpus.names, *("" for _ in segments[len(corpus.names):])]
+        for at, segment in enumerate(segments):
+            if any(segment.first <= number < segment.end for number in purged):
+                segments[at], names[at] = Segment.of(joined([segment], purged)), ""
+        while len(segments) > 1 and segments[-2].count < 2 * segments[-1].count:
+            segments[-2:] = [Segment.of(joined(segments[-2:], seen.memories.rows.dead))]
+            names[-2:] = [""]
+        for at, segment in enumerate(segments):
+            if not names[at]:
+                names[at] = f"segment_{segment.first}_{segment.end}_{os.urandom(4).hex()}.bin"
+                if not self._store.cache(names[at], segment.data):
+                    return
+        manifest = {"made_for": [seen.epoch, self._made_for], "files": names}
+        if self._store.cache("segments.json", json.dumps(manifest).encode()):
+            self._store.uncache(names, "segment_")
+
     # ── by words ──
 
-    def _by_words(self, query: Clean, memories: Mapping[str, Memory], everything: Mapping[str, Memory]) -> dict[str, float]:
-        """Ids above the floor, best first, with their BM25 score; what is often recalled weighs a little more."""
-        rules = self.settings["retrieval"]
-        with self._mutex:
-            matches = self._matches(query, everything)
-            return self._ranked(matches, memories, rules)
+    def _by_words(self, query: Clean, seen: Snapshot, corpus: Corpus,
+                  allowed: Callable[[int], bool]) -> tuple[list[tuple[int, float]], dict[int, float]]:
+        """The best documents above the floor with their BM25 score, and the score of every document that has one.
 
-    def _ranked(self, matches: Matches, memories: Mapping[str, Memory], rules: Mapping[str, Any]) -> dict[str, float]:
-        ranked = [(id, score * (rules["hot_boost"] if memories[id].access_count >= rules["hot_threshold"] else 1.0))
-                  for id, score in matches.ranked() if id in memories]
-        ranked.sort(key=lambda hit: -hit[1])
-        return dict(answers(ranked, matches, rules))
-
-    def _matches(self, query: Clean, everything: Mapping[str, Memory]) -> Matches:
-        """Where the terms of a query occur in the whole store.
-
-        The first query of a process cuts up only the texts that can match; from the second on an index is
-        kept, which costs 80 ms once for 1,000 memories and then under a millisecond a query.
+        What is often recalled weighs a little more.
         """
-        rules, texts = self.settings["retrieval"], {id: memory.content for id, memory in everything.items()}
-        if self._words is None:
-            self._words = Words(rules["k1"], rules["b"])
-            return cold_matches(query, texts, self._lengths(texts), rules["k1"], rules["b"])
-        for id in self._indexed.keys() - texts.keys():
-            self._words.remove(id)
-        for id, text in texts.items():
-            if self._indexed.get(id) != text:
-                self._words.add(id, text)
-        self._indexed = texts
-        return self._words.matches(query)
-
-    def _lengths(self, texts: Mapping[str, Clean]) -> dict[str, int]:
-        """The number of terms of each text, kept between processes beside a checksum of the text."""
-        from zlib import crc32
-        held = self._store.cached("lengths.json")
-        sums = {id: crc32(text.encode()) for id, text in texts.items()}
-        lengths: dict[str, Any] = {}
-        for id, text in texts.items():
-            known = held.get(id)
-            fits = isinstance(known, list) and len(known) == 2 and known[0] == sums[id] and isinstance(known[1], int)
-            lengths[id] = known if fits else [sums[id], len(tokenize_terms(text))]
-        if lengths != held:
-            self._store.cache("lengths.json", lengths)
-        return {id: length for id, (_, length) in lengths.items()}
+        rules, rows = self.settings["retrieval"], seen.memories.rows
+        scale = Scale(rules["k1"], rules["b"], len(rows), sum(rows.lengths))
+        with self._mutex:
+            matches = corpus.matches(query, rows.lengths, scale)
+        weights = content_weights(matches, rules)
+        scores = matches.scores(weights)
+        scores |= matches.faint(scores)
+        for number in seen.memories.hot(rules["hot_threshold"]) & scores.keys():
+            scores[number] *= rules["hot_boost"]
+        best = foremost({number: score for number, score in scores.items() if allowed(number)}, rules["candidates"])
+        return answers(best, matches, rules), scores
 
     # ── by meaning ──
 
@@ -6128,37 +7573,58 @@ class AgentMemory:
                 self._store.warn(f"the state of the services was not kept: {fault}")
         return save
 
-    def _by_meaning(self, query: Clean, memories: Mapping[str, Memory],
-                    words: Mapping[str, float] | None) -> tuple[dict[str, float], str, str | None]:
-        """Ids near enough in meaning, best first, with their cosine; the backend that said so, and why it is not another.
+    def _by_meaning(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Callable[[int], bool],
+                    found: bool | None) -> tuple[dict[int, float], str, str | None]:
+        """Documents near enough in meaning, best first, with their cosine; the backend that said so, and why it is not another.
 
-        A service that fails is answered for by the local way; its paid vectors stay where they are.
+        `found` tells whether words found something; None where meaning alone was asked for.  A service that fails is
+        answered for by the local way; its paid vectors stay where they are.
         """
         backend, why = self._chosen(), None
         if self._named() and not self._tried and backend.remote:
             self._tried = True
             self._breaker().reset(backend.name)          # named outright: tried afresh, once a process
         try:
-            near = self._near(backend, query, memories, words)
+            near = self._near(backend, query, seen, corpus, allowed, found)
         except BackendDown as fault:
             why = f"{backend.name} is not answering, local likeness is used: {fault.message}"
             backend = build_vectorizer("local", self.settings["vectors"]["backends"]["local"], self.settings.lookup)
-            near = self._near(backend, query, memories, words, kept=False)
+            near = self._near(backend, query, seen, corpus, allowed, found, kept=False)
         return near, backend.name, why
 
-    def _near(self, backend: Backend, query: Clean, memories: Mapping[str, Memory],
-              words: Mapping[str, float] | None, kept: bool = True) -> dict[str, float]:
-        """The cosines at or above the backend's threshold; `words` is None where meaning alone was asked for."""
-        if words and backend.alone is not None:
+    def _near(self, backend: Backend, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Callable[[int], bool],
+              found: bool | None, kept: bool = True) -> dict[int, float]:
+        """The cosines at or above the backend's threshold."""
+        if found and backend.alone is not None:
             return {}
+        floor = backend.threshold if found is None or backend.alone is None else max(backend.alone, backend.threshold)
+        if isinstance(backend.vectorizer, LocalHashVectorizer) and backend.vectorizer.dimensions == corpus.dimensions:
+            if kept and not self._would_lose(backend) and self._store.small():
+                self._vectors(self._stamp(backend, None), backend.vectorizer, self._speaking(seen, allowed), True)
+            near = corpus.nearest(spelling(query, corpus.dimensions), floor)
+        else:
+            near = self._near_vectors(backend, query, seen, allowed, floor, kept)
+        return dict(foremost({number: cosine for number, cosine in near.items() if allowed(number)}))
+
+    def _near_vectors(self, backend: Backend, query: Clean, seen: Snapshot, allowed: Callable[[int], bool], floor: float,
+                      kept: bool) -> dict[int, float]:
+        """The cosines of vectors that were embedded one by one."""
         guarded = Guarded(backend.name, backend.vectorizer, self._breaker()) if backend.remote else backend.vectorizer
         asked = guarded.embed_query(query) if backend.remote else guarded.embed([query])[0]
-        mark = {"backend": backend.name, "model": backend.model,
-                "dim": len(asked) if isinstance(asked, list) else getattr(backend.vectorizer, "dimensions", None)}
-        vectors = self._vectors(mark, guarded, memories, kept and not self._would_lose(backend))
+        memories = self._speaking(seen, allowed)
+        vectors = self._vectors(self._stamp(backend, asked), guarded, memories, kept and not self._would_lose(backend))
         same = {id: vector for id, vector in vectors.items() if id in memories and type(vector) is type(asked)}
-        floor = backend.threshold if words is None or backend.alone is None else max(backend.alone, backend.threshold)
-        return dict(nearest(asked, same, floor))
+        return {seen.memories.number(id): cosine for id, cosine in nearest(asked, same, floor)}
+
+    def _speaking(self, seen: Snapshot, allowed: Callable[[int], bool]) -> dict[str, Memory]:
+        """The memories of the documents that may answer."""
+        found = map(seen.memories.at, filter(allowed, seen.memories.rows.living()))
+        return {memory.id: memory for memory in found}
+
+    def _stamp(self, backend: Backend, asked: Any) -> dict[str, Any]:
+        """What vectors.json says of the backend that made its vectors."""
+        return {"backend": backend.name, "model": backend.model,
+                "dim": len(asked) if isinstance(asked, list) else getattr(backend.vectorizer, "dimensions", None)}
 
     def _would_lose(self, backend: Backend) -> bool:
         """Whether vectors of a service stand there, and `auto` only lacks its key in this process."""
@@ -6192,15 +7658,15 @@ class AgentMemory:
         except (OSError, StoreBusy) as fault:
             self._store.warn(f"vectors were not kept: {fault}")
 
-    def _reranked(self, query: Clean, ids: list[str],
-                  memories: Mapping[str, Memory]) -> tuple[list[str], dict[str, float], str | None]:
-        """The best ids in the order of the reranker, with its scores; as they came where it is off or fails."""
+    def _reranked(self, query: Clean, ids: list[int], memories: Shelf) -> tuple[list[int], dict[int, float], str | None]:
+        """The best documents in the order of the reranker, with its scores; as they came where it is off or fails."""
         best = self.settings["retrieval"]["rerank_candidates"]
         reranker = self._reranker()
         if reranker is None or len(ids) < 2:
             return ids, {}, None
         try:
-            scores = Guarded("rerank", reranker, self._breaker()).rank(query, [memories[id].content for id in ids[:best]])
+            texts = [memories.at(number).content for number in ids[:best]]
+            scores = Guarded("rerank", reranker, self._breaker()).rank(query, texts)
         except BackendDown as fault:
             return ids, {}, f"not reranked: {fault.message}"
         scored = dict(zip(ids, scores))
@@ -6220,10 +7686,7 @@ class AgentMemory:
     def _touch(self, ids: list[str]) -> None:
         """Count a recall; where we may not write, or another process is busy, the answer does not wait for it."""
         try:
-            with self._store.transaction() as draft:
-                for id in ids:
-                    if id in draft.memories:
-                        draft.put(used(draft.memories[id], self.now(), self.settings["pruning"]))
+            self._store.touch(ids, lambda memory: used(memory, self.now(), self.settings["pruning"]))
         except (OSError, StoreBusy) as fault:
             self._store.warn(f"this recall was not counted: {fault}")
 
@@ -6241,11 +7704,11 @@ class AgentMemory:
         created_at, source, session, seq, speaker, project.
 
         Each is masked and judged like `remember`.  `merge=False` keeps near duplicates apart; a row whose id is
-        there with other contents is refused unless `overwrite`.  Five hundred rows are one transaction.
+        there with other contents is refused unless `overwrite`.  A hundred and twenty-eight rows are one transaction.
         """
         counts, refused = dict.fromkeys(("added", "merged", "unchanged"), 0), list[Refused]()
         numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-        while batch := [row for _, row in zip(range(500), numbered)]:
+        while batch := [row for _, row in zip(range(_BATCH), numbered)]:
             with self._store.transaction("import") as draft:
                 for number, line in batch:
                     try:
@@ -6253,6 +7716,9 @@ class AgentMemory:
                     except (AgentMemoryError, ValueError, TypeError, RecursionError) as fault:
                         refused.append(Refused(number, str(self.clean(str(fault)))))
             told(batch[-1][0])
+            self._index(least=1024)                  # in one process a longer tail costs less than small segments
+        while self._index():
+            pass
         return Imported(**counts, refused=tuple(refused))
 
     def _imported(self, draft: Draft, line: str, merge: bool, overwrite: bool) -> str:
@@ -6397,9 +7863,7 @@ class AgentMemory:
     def rebuild_graph(self) -> int:
         """Make graph.json anew from the memories; returns how many entities it has."""
         with self._store.transaction() as draft:
-            graph = self._store.fresh_graph(draft.memories)
-            self._store.write("graph.json", graph.data)
-            return len(graph.data["entities"])
+            return self._store.rebuild_graph(draft.memories)
 
     def _graph(self) -> GraphStore:
         """The graph as it is stored, or made now where it cannot be read."""
@@ -6574,6 +8038,13 @@ class AgentMemory:
 # ── what the verbs are made of ──
 
 _PROVENANCE = ("session", "seq", "speaker", "project")
+_BATCH = 128                         # rows of an import that are written together
+_INDEX_FORM = 1                      # changes when what is indexed of a memory does
+
+
+def term_count(text: str) -> int:
+    """How many terms a text has: what BM25 takes for its length."""
+    return counted_terms(text).total()
 
 
 

@@ -81,6 +81,11 @@ else:
 # ── Words ────────────────────────────────────────────────────────────────────
 
 
+# A pattern, compiled when it is first needed: all that stand in this file would take 9 ms of every cold start.
+# `re` keeps patterns, too, but asks three times as long.
+_pattern = lru_cache(256)(re.compile)
+
+
 class AgentMemoryError(Exception):
     """Trouble a user can act on: what happened, and what to do next.
 
@@ -588,14 +593,16 @@ def page(memory: Memory) -> str:
     return "---\n" + "\n".join(lines) + "\n" + memory.extra + f"---\n\n{memory.content}\n"
 
 
-_PLAIN = re.compile(r"[A-Za-z_\u4e00-\u9fff][\w\u4e00-\u9fff./,+-]*(?: [\w\u4e00-\u9fff./,+-]+)*")
+_PLAIN = r"[\w./,+-]+(?: [\w./,+-]+)*"
 _RESERVED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
 
 
 def scalar(value: Any) -> str:
     """A value as YAML 1.1 and 1.2 both read it back: quoted unless it can only be a string."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.casefold() not in _RESERVED:
-        return value
+    if isinstance(value, str) and _pattern(_PLAIN).fullmatch(value) and value.casefold() not in _RESERVED:
+        first = value[0]                 # a class of all Chinese characters would take 1 ms to compile
+        if first == "_" or "一" <= first <= "鿿" or first.isascii() and first.isalpha():
+            return value
     return json.dumps(value, ensure_ascii=False).translate(_LINE_BREAKERS)
 
 
@@ -663,9 +670,9 @@ class PlainYamlError(AgentMemoryError):
         self.line, self.reason = line, message
 
 
-_NUMBER = re.compile(r"[-+]?(\d+|\d*\.\d+|\d+\.\d*)")
+_NUMBER = r"[-+]?(\d+|\d*\.\d+|\d+\.\d*)"
 _WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
-_KEY = re.compile(r"""("[^"\\]*"|'[^']*'|[^\s"'#\[\]{},:&*!|>%@`-][^:#]*?)\s*:(?=\s|$)""")
+_KEY = r"""("[^"\\]*"|'[^']*'|[^\s"'#\[\]{},:&*!|>%@`-][^:#]*?)\s*:(?=\s|$)"""
 
 
 def plain_scalar(text: str) -> Any:
@@ -683,7 +690,7 @@ def plain_scalar(text: str) -> Any:
         return _flow(text)
     if text.casefold() in _WORDS and text in (text.lower(), text.title(), text.upper()):
         return _WORDS[text.casefold()]
-    if _NUMBER.fullmatch(text):
+    if _pattern(_NUMBER).fullmatch(text):
         return float(text) if "." in text else int(text)
     if text[0] in "&*!|>%@`" or ": " in text or text.endswith(":") or re.match(r"[-?]( |$)", text):
         raise ValueError(f"this needs quotes: {text!r:.40}")
@@ -758,7 +765,7 @@ def _node(lines: list[tuple[int, int, str]], at: int, indent: int, path: str,
             item, at = _item(lines, at, path, len(node), where)
             node.append(item)
             continue
-        named = _KEY.match(body)
+        named = _pattern(_KEY).match(body)
         if not named:
             raise PlainYamlError(n, f"not `key: value`: {body!r:.50}")
         key = str(plain_scalar(named[1]))
@@ -794,7 +801,7 @@ def _item(lines: list[tuple[int, int, str]], at: int, path: str, position: int,
     text = body[1:].strip()
     inner = f"{path}[{position}]"
     where[inner] = n
-    if text and (_KEY.match(text) and text[0] not in "\"'" or re.match(r"-( |$)", text)):
+    if text and (_pattern(_KEY).match(text) and text[0] not in "\"'" or re.match(r"-( |$)", text)):
         shifted = indent + body.index(text)
         lines[at] = (n, shifted, text)
         return _node(lines, at, shifted, inner, where)
@@ -951,16 +958,19 @@ security:
     - label: password
       pattern: '((?:密码|口令|passwd|password)(?:\s*(?:是|为|[:：=])\s*|\s+))([^\s,，。;；]+)'
       gate: plain
+      when: [密码, 口令, passwd, password]
       masks: [密码是 hunter2, '口令：abc123', password=hunter2]
       okay: [密码是什么？, password is required]
     - label: api_key
       pattern: '((?:api[_-]?key|apikey|access[_-]?key|密钥)(?:\s*(?:是|为|[:：=])\s*|\s+))([^\s,，。;；]+)'
       gate: token
+      when: [api_key, api-key, apikey, access_key, access-key, accesskey, 密钥]
       masks: ['api_key=a1b2c3d4e5f6', 密钥是 a1b2c3d4]
       okay: ['api_key: required', 密钥是敏感数据]
     - label: token
       pattern: '((?:token|secret|授权码)(?:\s*(?:是|为|[:：=])\s*|\s+))([^\s,，。;；]+)'
       gate: token
+      when: [token, secret, 授权码]
       masks: ['token: 8f3a91c2', 授权码为a1b2c3d4]
       okay: [token bucket, token 上限, secret santa]
     - label: api_key
@@ -1018,6 +1028,7 @@ security:
     - label: password            # admin / X, admin:X
       pattern: '((?:[Ll]og ?in|[Ss]ign in|登[录陆]|[账帐][号户密]|用户名?|[Cc]redentials?|[Cc]reds?|[Uu]sername)(?: (?:with|is|are|as))?[:= 是为用-]{0,3}(?:[A-Za-z0-9_.@-]{2,40}:|[^\n/:,，;]{0,12}[A-Za-z0-9_.@-]{2,40} ?/ ?)|(?:账密|(?:[账帐]号|用户名|[Uu]ser(?:name)?) ?[/和、]? ?(?:密码|口令|[Pp]ass(?:word)?)|[Cc]redentials?)(?:分别)?[:= 是为用]{0,3}[A-Za-z0-9_.@-]{2,40} ?(?:和|and|[/,，、])? ?)(\S{6,128})'
       gate: mixed
+      when: [login, log in, sign in, cred, user, 登录, 登陆, 账, 帐, 用户]
       masks: ['log in with admin / abc123!', 'the credentials are admin:abc123!']
       okay: ['log in at /home/user', '登录：必填']
     - label: password            # mysql -pX
@@ -1671,7 +1682,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
 _RULE_LISTS = ("security.redact_patterns", "suspicion.rules")
 # Sections whose keys are names of the user's own.
-_OPEN = re.compile(r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)|suspicion\.words")
+_OPEN = r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)|suspicion\.words"
 _UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_verified", "time_decay_days")
 _RANGES: Mapping[str, tuple[float, float]] = {      # what is not listed: whole numbers from 1, others from 0
     "threshold": (0, 1), "alone": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
@@ -1768,6 +1779,7 @@ def _without_examples(rule: Any) -> Any:
             if key not in ("masks", "okay", "allows")}
 
 
+@lru_cache(1)
 def _defaults_stamp() -> str:
     from zlib import crc32
     return f"{__version__} {crc32(DEFAULTS.encode()):08x}"
@@ -1784,9 +1796,22 @@ def settings_template() -> str:
     return "\n".join(lines) + "\n"
 
 
+class ShippedRule(dict[str, object]):
+    """A rule of the shipped settings: the tests have checked it, so it is compiled when a text may need it."""
+
+
+def _unpacked(kept: str) -> dict[str, Any]:
+    """The settings that `parsed_defaults` has made one text of."""
+    values: dict[str, Any] = json.loads(kept.partition("\n")[2])
+    for path in _RULE_LISTS:
+        section, name = path.split(".")
+        values[section][name] = [ShippedRule(rule) for rule in values[section][name]]
+    return values
+
+
 def shipped(*names: str) -> Any:
     """A section of the shipped settings: shipped("digest", "llm"); all of them without a name."""
-    found = json.loads(parsed_defaults().partition("\n")[2])
+    found: Any = _unpacked(parsed_defaults())
     for name in names:
         found = found[name]
     return found
@@ -1809,7 +1834,7 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
     environment = os.environ if environment is None else environment
     root = find_root(os.fspath(root) if root is not None else None, environment)
     # From cache/ the shipped settings are read in 1 ms instead of 15.
-    values: dict[str, Any] = json.loads((known_defaults(root) or parsed_defaults()).partition("\n")[2])
+    values = _unpacked(known_defaults(root) or parsed_defaults())
     notes: list[str] = []
     shipped = os.path.join(_HERE, "config.yaml")
     for path in (shipped if _CHECKOUT else "", os.path.join(root, "config.yaml")):
@@ -1826,7 +1851,8 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
             raise ConfigError(f"category_mapping.{category}: there is no room {room!r}",
                               f"rooms: {', '.join(values['rooms'])}")
     rooms = {name: _room(name, block) for name, block in values["rooms"].items()}
-    return Settings(root, values, rooms, environment, read_env(_read(os.path.join(root, ".env")) or ""), tuple(notes))
+    kept = _read(os.path.join(root, ".env"))
+    return Settings(root, values, rooms, environment, read_env(kept) if kept else {}, tuple(notes))
 
 
 class _Place(dict[str, int]):
@@ -1843,12 +1869,13 @@ class _Place(dict[str, int]):
 def _read(path: str) -> str | None:
     """The text of a file, None when there is none."""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
+        with open(path, "rb") as file:               # decoded at once: the text layer takes four times as long
+            text = file.read().decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _parse(path: str, text: str) -> tuple[dict[str, Any], dict[str, int]]:
@@ -1875,7 +1902,7 @@ def merge(base: dict[str, Any], over: Mapping[str, Any], path: str, place: Calla
     """Lay settings over others, in place.  A wrong key, type or range is a ConfigError with its place."""
     for key, value in over.items():
         dotted = f"{path}.{key}" if path else key
-        if key not in base and not _OPEN.fullmatch(path):
+        if key not in base and not re.fullmatch(_OPEN, path):
             raise ConfigError(f"{place(dotted)}: unknown key {dotted!r}", _nearest(key, base))
         if path == "rooms":
             _check_room(dotted, value, base, place)
@@ -1950,7 +1977,6 @@ def _nearest(key: str, base: Mapping[str, Any]) -> str:
 # bounded, so the whole is linear in the text.  Words and rules stand in the config; here
 # is only how they are read.  Pure.
 
-_pattern = lru_cache(256)(re.compile)    # `re` keeps them, too, but asks three times as long
 _MARK = r"\[已脱敏:([^\]\n]{1,40})\]"
 _HOLE = "\ue000"                       # a mark, in the shadow: no value reaches across it
 _GRADES = ("plain", "token", "loose", "code", "mixed")           # how much a value must prove
@@ -2033,10 +2059,18 @@ class Redactor:
                           for _, group in _entries(settings, "prefixes") for start in group["starts"]]
         self._talk, self._formats, self._chinese_talk, self._ids, self._hints = (frozenset(lists[n]) for n in _LISTS[:5])
         self._near, self._far = lists["near"], lists["far"]
-        self._units = rf"\s?{any_of(lists['units'])}(?![a-z])"
-        self._between = _BETWEEN.replace("{says}", any_of(lists["says"])).replace("{chinese}", any_of(lists["chinese_says"]))
+        self._lists = lists
         self._known = sorted({form for value in known if len(value) > 5 for form in _spellings(value)}, key=len, reverse=True)
         self._personal = settings["personal_data"]
+
+    @cached_property
+    def _units(self) -> str:
+        return rf"\s?{any_of(self._lists['units'])}(?![a-z])"
+
+    @cached_property
+    def _between(self) -> str:
+        says, chinese = any_of(self._lists["says"]), any_of(self._lists["chinese_says"])
+        return _BETWEEN.replace("{says}", says).replace("{chinese}", chinese)
 
     def clean(self, text: str) -> Clean:
         """The text as it may be stored: secrets are marks, line ends are LF, control characters are gone."""
@@ -2059,9 +2093,10 @@ class Redactor:
 
     def _ruled(self, shadow: Shadow) -> Iterator[Found]:
         """What the rules of the config match, less what their gate turns down."""
-        for pattern, label, gate, when in self._rules:
+        for text, label, gate, when in self._rules:
             if when and not any(word in shadow.low for word in when):
                 continue
+            pattern = _pattern(text)         # all of them would take 4 ms
             for match in pattern.finditer(shadow.flat):
                 prefix = match[1] or "" if pattern.groups > 1 else ""
                 start, stop = match.start() + len(prefix), match.end()
@@ -2438,7 +2473,7 @@ def _entries(settings: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict
         place, shape = f"security.{name}[{at}]", _SHAPES[name]
         if not isinstance(entry, dict) or not entry.keys() <= shape.keys():
             raise ConfigError(f"{place} must be a map of {', '.join(shape)}")
-        whole: dict[str, Any] = {field: entry.get(field, kind()) for field, kind in shape.items()}
+        whole: dict[str, Any] = type(entry)({field: entry.get(field, kind()) for field, kind in shape.items()})
         for field, value in whole.items():
             if type(value) is not shape[field] or not value and field in ("label", "grade", "min", "pattern"):
                 raise ConfigError(f"{place}: {field} must be a {shape[field].__name__}, not {value!r:.60}")
@@ -2448,11 +2483,16 @@ def _entries(settings: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict
         yield place, whole
 
 
-def _rule(place: str, rule: Mapping[str, Any]) -> tuple[re.Pattern[str], str, str, list[str]]:
-    """A rule of the config, compiled; whatever is wrong with it is an error that names it."""
-    pattern, gate = rule["pattern"], rule["gate"]
+def _rule(place: str, rule: Mapping[str, Any]) -> tuple[str, str, str, list[str]]:
+    """A rule of the config as (pattern, label, gate, when); whatever is wrong with one's own is an error that names it."""
+    if not isinstance(rule, ShippedRule):
+        _check_rule(place, rule["pattern"], rule["gate"])
+    return rule["pattern"], rule["label"], rule["gate"], [word.lower() for word in rule["when"]]
+
+
+def _check_rule(place: str, pattern: str, gate: str) -> None:
     try:
-        compiled = re.compile(pattern)
+        compiled = _pattern(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise ConfigError(f"{place}: not a regular expression: {error}") from None
     for wrong, why in (
@@ -2463,7 +2503,6 @@ def _rule(place: str, rule: Mapping[str, Any]) -> tuple[re.Pattern[str], str, st
     ):
         if wrong:
             raise ConfigError(f"{place}: {why}")
-    return compiled, rule["label"], gate, [word.lower() for word in rule["when"]]
 
 
 def _nested(pattern: str) -> bool:
@@ -2532,10 +2571,10 @@ _HIDING = {                            # flagged; a lone zero-width or soft hyph
 _CONTROLS = {c: 0x2400 + c for c in range(32) if c not in (9, 10)} | {127: 0x2421, **dict.fromkeys(range(128, 160), 0xFFFD)}
 _OPENING = r"(?:<|＜|﹤|&(?:amp;)?(?:lt|\#0{0,5}60|\#x0{0,5}3c);|\\u003c|%3c)"
 _GAP = r"(?:[^.!?;。\n]|\.(?=\w)){0,40}?"
-_BEGINS = re.compile(r"(?:[a-z](?![?*{])){2,}|(?:[\u4e00-\u9fff](?![?*{]))+")
-_SENTENCES = re.compile(r"(?:[^.!?;。\n]|[.?](?=\w)){2,}")
-_SPACED = re.compile(r"(?<!\w)(?:\w[ ._|/-]){2,}\w(?!\w)|(?:[\u3400-\u9fff][ ._|/*-]){2,}[\u3400-\u9fff]")
-_SLOT = re.compile(r"\{([a-z_]+)(\??)\}")
+_BEGINS = r"(?:[a-z](?![?*{])){2,}|(?:[\u4e00-\u9fff](?![?*{]))+"
+_SENTENCES = r"(?:[^.!?;。\n]|[.?](?=\w)){2,}"
+_SPACED = r"(?<!\w)(?:\w[ ._|/-]){2,}\w(?!\w)|(?:[\u3400-\u9fff][ ._|/*-]){2,}[\u3400-\u9fff]"
+_SLOT = r"\{([a-z_]+)(\??)\}"
 
 
 class Inspection(Record):
@@ -2588,7 +2627,7 @@ class Inspector:
             if not isinstance(rule, dict) or not isinstance(rule.get("label"), str) or ("blocks" in rule) == ("flags" in rule):
                 raise ConfigError(f"suspicion.rules[{number}]: a rule has a label, and examples under either `blocks` or `flags`")
             for pattern in _texts(rule, "patterns"):
-                slots = _SLOT.findall(pattern)
+                slots = _pattern(_SLOT).findall(pattern)
                 if unknown := [name for name, _ in slots if name not in self._slots]:
                     raise ConfigError(f"suspicion.rules[{number}]: there is no list {unknown[0]!r} in suspicion.words")
                 needed = [self._gates[name] for name, may in slots if not may]
@@ -2615,7 +2654,7 @@ class Inspector:
         if pattern not in self._ready:
             if _nested(pattern):
                 raise ConfigError(f"suspicion.rules: {pattern[:60]!r} nests unbounded repeats", "write {1,40} inside")
-            filled = _SLOT.sub(lambda slot: _any_of(self._slots[slot[1]]), pattern.replace("~", _GAP)).replace(" ", r"\s")
+            filled = _pattern(_SLOT).sub(lambda slot: _any_of(self._slots[slot[1]]), pattern.replace("~", _GAP)).replace(" ", r"\s")
             try:
                 self._ready[pattern] = re.compile(filled)
             except re.error as error:
@@ -2635,9 +2674,10 @@ class Inspector:
         readings = [plain]
         if not plain.isascii() and (folded := plain.translate(self._looks)) != plain:
             readings.append(folded)
-        if _SPACED.search(readings[-1]):
+        # Few texts get past the first look, and the second one's classes of Chinese take 2 ms to compile.
+        if re.search(r"\S[ ._|/*-]\S[ ._|/*-]\S", readings[-1]) and _pattern(_SPACED).search(readings[-1]):
             wide = re.sub(r"\s{2,}", "\n", visible.lower() if visible.isascii() else readings[-1])
-            joined = _SPACED.sub(lambda run: re.sub(r"[ ._|/*-]", "", run[0]), wide).replace("\n", " ")
+            joined = _pattern(_SPACED).sub(lambda run: re.sub(r"[ ._|/*-]", "", run[0]), wide).replace("\n", " ")
             readings.append(self._plain(self._vocabulary.sub(r" \g<0> ", joined)))
         return readings
 
@@ -2675,7 +2715,7 @@ class Inspector:
             yield from (match.span() for match in self._compiled(pattern).finditer(reading))
             return
         parts = [self._compiled(part) for part in pattern.split(" & ")]
-        for sentence in _SENTENCES.finditer(reading):
+        for sentence in _pattern(_SENTENCES).finditer(reading):
             found = [part.search(reading, *sentence.span()) for part in parts]
             spans = [match.span() for match in found if match]
             if len(spans) == len(parts):
@@ -2850,7 +2890,7 @@ def _gate(words: Iterable[str], whole: bool = True) -> _Gate:
 
 def _demanded(part: str) -> list[_Gate]:
     """Gates of a pattern without outer choices: its first word, and groups that begin a word and hold only words."""
-    first = _BEGINS.match(part)
+    first = _pattern(_BEGINS).match(part)
     gates, depth, begins = [_gate([first[0]], whole=False)] if first else [], 0, [0]
     for token in re.finditer(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", part):
         depth += (token[0] == "(") - (token[0] == ")")
@@ -2862,7 +2902,7 @@ def _demanded(part: str) -> list[_Gate]:
             begins.append(token.end())
         elif token[0] == ")" and not depth and part[token.end():][:1] not in ("?", "*", "{"):
             start = begins[0] - 3
-            words = [found[0] for begin in begins if (found := _BEGINS.match(part, begin, token.start()))]
+            words = [found[0] for begin in begins if (found := _pattern(_BEGINS).match(part, begin, token.start()))]
             aligned = not any(word.isascii() for word in words) or part[:start][-1:] in ("", " ", "~")
             if aligned and len(words) == len(begins) and part[start:begins[0]] == "(?:":
                 gates.append(_gate(words, whole=False))
@@ -6706,12 +6746,14 @@ class Say:
         return f"\033[1m{text}\033[0m" if self._colour else text
 
 
-_HIDDEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
+_HIDDEN = "[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]"
 
 
 def shown(text: str) -> str:
     """A text with its control, bidi and invisible characters written out, so that a terminal does not obey them."""
-    return _HIDDEN.sub(lambda hidden: hidden[0].encode("unicode_escape").decode(), text)
+    if text.isprintable() and max(text, default="") < "\U000e0000":        # nearly always; the pattern takes 0.3 ms
+        return text
+    return re.sub(_HIDDEN, lambda hidden: hidden[0].encode("unicode_escape").decode(), text)
 
 
 def quoted(text: str, limit: int, say: Say) -> Iterator[str]:

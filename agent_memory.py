@@ -3232,14 +3232,15 @@ class Language:
 
         Questions, conditions, guesses and quoted sentences assert nothing.
         """
-        if not self._cue.search(text.lower()):
+        if not self._search(text.lower(), "cues"):
             return []
         said: dict[str, Assertion] = {}
         for sentence in re.findall(_SENTENCE, re.sub(_QUOTED, self._unquoted, _spelt(text))):
             low = sentence.lower()
-            cues = list(self._cue.finditer(low))
-            if cues and not self._of("unsaid").search(low):
-                low = self._of("affirm").sub(lambda found: " " * len(found[0]), low)
+            cues = list(self._of("cues").finditer(low))
+            if cues and not self._search(low, "unsaid"):
+                if self._search(low, "affirm"):
+                    low = self._of("affirm").sub(lambda found: " " * len(found[0]), low)
                 for made in self._said(low, sentence if len(sentence) == len(low) else low, cues):
                     said.pop(made.entity, None)
                     said[made.entity] = made
@@ -3248,7 +3249,7 @@ class Language:
     def _unquoted(self, quote: re.Match[str]) -> str:
         """A quoted name in 「」; a quoted sentence is somebody else's and goes."""
         inner = quote[0].strip(_QUOTES + " ")
-        return f"「{inner}」" if 0 < len(inner) <= 24 and not self._of("adopt", "drop").search(inner.lower()) else " "
+        return f"「{inner}」" if 0 < len(inner) <= 24 and not self._search(inner.lower(), "adopt", "drop") else " "
 
     def _said(self, low: str, sentence: str, cues: list[re.Match[str]]) -> Iterator[Assertion]:
         """What a sentence says, in order: round each cue, what stands left and right of it."""
@@ -3256,14 +3257,14 @@ class Language:
         chinese = re.search(HAN, low) is not None
         for cue in cues:
             word = " ".join(cue[0].split())
-            right = re.compile(_OBJECT).match(low, cue.end())
+            right = _pattern(_OBJECT).match(low, cue.end())
             turns = self._turns(low, cue.start())
             if word in says["become"] or word in says["change"] or word in says["over"] or word in says["drop"]:
                 yield from self._swapped(low, sentence, cue, word, right)
             if right and (word in says["adopt"] or word in says["drop"]):
                 turns += word in says["drop"]
                 noun = right["noun"] if len(word) > 1 else None
-                if noun and not (self._of("deny", "drop").search(noun) or self._cue.search(noun)):
+                if noun and not (self._search(noun, "deny", "drop") or self._search(noun, "cues")):
                     yield from self._named(sentence, right.span("noun"), turns)
                 yield from self._listed(low, sentence, right, turns, chinese)
             if word in self._canonical and (value := self._assigned.match(low, cue.end())):
@@ -3273,6 +3274,8 @@ class Language:
     def _turns(self, low: str, end: int) -> int:
         """How many negations stand right before a verb: 停止使用 one, "don't stop using" two."""
         start = max(0, end - 40)
+        if not self._may(low[start:end], "deny", "drop"):
+            return 0
         chain = self._of("deny", "drop", "filler", form=_CHAIN).search(low, start, end)
         return len(self._of("deny", "drop").findall(chain[0])) if chain else 0
 
@@ -3283,17 +3286,18 @@ class Language:
             start, end = item.span("name")
             if not (item is right or chinese or self._is_name(sentence[start:end])):
                 break
-            if sentence[start].isupper() and (title := re.compile(_TITLE).match(sentence, end)):
+            if sentence[start].isupper() and (title := _pattern(_TITLE).match(sentence, end)):
                 end = title.end()
             yield from self._named(sentence, (start, end), turns)
-            item = re.compile(_ITEM).match(low, end)
+            item = _pattern(_ITEM).match(low, end)
 
     def _swapped(self, low: str, sentence: str, cue: re.Match[str], word: str,
                  right: re.Match[str] | None) -> Iterator[Assertion]:
         """What gives way to what: 从 X 换成 Y, "from X to Y", "Y instead of X", "X is deprecated"."""
         says = self._says
         left = self._of("passive", form=_LEFT_OF).search(low, max(0, cue.start() - 60), cue.start())
-        moved = re.compile(_MOVED).match(low, cue.end()) if word in says["change"] else None
+        moves = word in says["change"] and re.match(r"\s", low[cue.end():]) and _holds(low, ("from", "with", "by", "for"))
+        moved = _pattern(_MOVED).match(low, cue.end()) if moves else None
         old = new = None
         if moved:
             old, new = (moved.span(1), moved.span(2)) if moved[1] else (moved.span(3), moved.span(4))
@@ -3313,7 +3317,7 @@ class Language:
         name = sentence[slice(*span)].strip("「」 -./'")
         key = fold(name)
         if re.search(r"[^\W\d_]", key) and len(key) > 1 and not (key.isascii() and self._common(name)):
-            purpose = re.compile(_PURPOSE).match(sentence, span[1])
+            purpose = _pattern(_PURPOSE).match(sentence, span[1])
             yield Assertion(key, turns % 2 == 0, None, name, fold(purpose[1]) if purpose else "")
 
     def _valued(self, low: str, sentence: str, start: int, cue: re.Match[str],
@@ -3323,8 +3327,9 @@ class Language:
         value = found["value"].strip("「」")
         plain = self._common(value) and value not in self._says["values"]
         told = found["link"].strip() and not plain or re.search(r"\d", value)
-        if told and not self._of("deny", "drop").search(clause):
-            words = re.findall(rf"{_WORD}|{HAN}+", f"{self._of('about').sub(' ', clause)} {found['of'] or ''}")
+        if told and not self._search(clause, "deny", "drop"):
+            clause = self._of("about").sub(" ", clause) if self._search(clause, "about") else clause
+            words = re.findall(rf"{_WORD}|{HAN}+", f"{clause} {found['of'] or ''}")
             owner = [word for word in words if word not in self._graph["small_words"]][-3:]
             entity = " ".join([*owner, self._canonical[cue[0]]])
             yield Assertion(entity, True, self._value(value), " ".join([*owner, sentence[slice(*cue.span())]]))
@@ -3334,19 +3339,34 @@ class Language:
         number, unit = re.fullmatch(r"([\d.:]*)\s*(.*)", fold(text), re.DOTALL).groups()     # type: ignore[union-attr]
         return number + next((key for key, words in self._says["units"].items() if unit in words), unit)
 
+    def _search(self, text: str, *lists: str) -> re.Match[str] | None:
+        """The first word of these lists in a text."""
+        return self._of(*lists).search(text) if self._may(text, *lists) else None
+
+    def _may(self, text: str, *lists: str, form: str = "{}") -> bool:
+        """Whether a pattern may match: until it is compiled, which takes 1 ms for 60 words, their beginnings are looked for."""
+        return (form, *lists) in self._patterns or any(
+            any(map(text.__contains__, self._firsts[name])) for name in lists)
+
     def _of(self, *lists: str, form: str = "{}") -> re.Pattern[str]:
-        """A pattern for the words of these lists of the settings; compiled when it is first needed: 1 ms for 60 words."""
+        """A pattern for the words of these lists, compiled when it is first needed."""
         if (form, *lists) not in self._patterns:
-            self._patterns[form, *lists] = re.compile(form.replace("{}", any_of(w for name in lists for w in self._says[name])))
+            words = any_of(word for name in lists for word in self._lists[name])
+            self._patterns[form, *lists] = re.compile(form.replace("{}", words))
         return self._patterns[form, *lists]
+
+    @cached_property
+    def _firsts(self) -> dict[str, list[str]]:
+        return {name: [word.split(" ")[0] for word in words if word] for name, words in self._lists.items()}
+
+    @cached_property
+    def _lists(self) -> Mapping[str, Collection[str]]:
+        """The lists of the settings, and all cues in one."""
+        return {**self._says, "cues": {*self._canonical, *(word for name in _VERB_LISTS for word in self._says[name])}}
 
     @cached_property
     def _canonical(self) -> dict[str, str]:
         return {word: key for key, words in self._says["settings"].items() for word in words}
-
-    @cached_property
-    def _cue(self) -> re.Pattern[str]:
-        return re.compile(any_of({*self._canonical, *(word for name in _VERB_LISTS for word in self._says[name])}))
 
     @cached_property
     def _assigned(self) -> re.Pattern[str]:

@@ -1734,6 +1734,7 @@ digest:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
+_LAYOUT = 2                            # of what `parsed_defaults` makes of the text: one more whenever that changes
 _RULE_LISTS = ("security.redact_patterns", "suspicion.rules")
 # Sections whose keys are names of the user's own.
 _OPEN = r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)|suspicion\.words"
@@ -1838,7 +1839,7 @@ def _without_examples(rule: Any) -> Any:
 @lru_cache(1)
 def _defaults_stamp() -> str:
     from zlib import crc32
-    return f"{__version__} {crc32(DEFAULTS.encode()):08x}"
+    return f"{__version__} {_LAYOUT} {crc32(DEFAULTS.encode()):08x}"
 
 
 def settings_template() -> str:
@@ -1860,9 +1861,9 @@ class ShippedRule(dict[str, object]):
         super().__init__(rule)
 
 
-def _unpacked(kept: str) -> dict[str, Any]:
-    """The settings that `parsed_defaults` has made one text of."""
-    values: dict[str, Any] = json.loads(kept.partition("\n")[2])
+def _unpacked(text: str) -> dict[str, Any]:
+    """The settings that `parsed_defaults` has made JSON of."""
+    values: dict[str, Any] = json.loads(text)
     for path in _RULE_LISTS:
         section, name = path.split(".")
         values[section][name] = [ShippedRule(rule) for rule in values[section][name]]
@@ -1871,21 +1872,21 @@ def _unpacked(kept: str) -> dict[str, Any]:
 
 def shipped(*names: str) -> Any:
     """A section of the shipped settings: shipped("digest", "llm"); all of them without a name."""
-    found: Any = _unpacked(parsed_defaults())
+    found: Any = _unpacked(parsed_defaults().partition("\n")[2])
     for name in names:
         found = found[name]
     return found
 
 
 def known_defaults(root: str) -> str:
-    """What an earlier process left of `parsed_defaults` in cache/, "" when it is of another text."""
+    """The JSON an earlier process left of `parsed_defaults` in cache/, "" when it is of another text."""
     from zlib import crc32
     try:
-        kept = _read(os.path.join(root, "cache", "settings.json")) or ""
-    except (OSError, ConfigError):
+        with open(os.path.join(root, "cache", "settings.json"), "rb") as file:
+            stamp, _, values = file.read().partition(b"\n")
+    except OSError:
         return ""
-    stamp, _, values = kept.partition("\n")
-    return kept if stamp == f"{_defaults_stamp()} {crc32(values.encode()):08x}" else ""
+    return values.decode() if stamp.decode("utf-8", "replace") == f"{_defaults_stamp()} {crc32(values):08x}" else ""
 
 
 def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str, str] | None = None,
@@ -1894,7 +1895,7 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
     environment = os.environ if environment is None else environment
     root = find_root(os.fspath(root) if root is not None else None, environment)
     # From cache/ the shipped settings are read in 1 ms instead of 15.
-    values = _unpacked(known_defaults(root) or parsed_defaults())
+    values = _unpacked(known_defaults(root) or parsed_defaults().partition("\n")[2])
     notes: list[str] = []
     shipped = os.path.join(_HERE, "config.yaml")
     for path in (shipped if _CHECKOUT else "", os.path.join(root, "config.yaml")):
@@ -1935,7 +1936,8 @@ def _read(path: str) -> str | None:
         return None
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = text.removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def _parse(path: str, text: str) -> tuple[dict[str, Any], dict[str, int]]:
@@ -2692,7 +2694,7 @@ class Inspector:
             if not isinstance(rule, dict) or not isinstance(rule.get("label"), str) or ("blocks" in rule) == ("flags" in rule):
                 raise ConfigError(f"suspicion.rules[{number}]: a rule has a label, and examples under either `blocks` or `flags`")
             patterns = _texts(rule, "patterns")
-            known = rule.gates if isinstance(rule, ShippedRule) else map(demanded, patterns)
+            known = rule.gates if isinstance(rule, ShippedRule) and rule.gates else map(demanded, patterns)
             for pattern, gates in zip(patterns, known):
                 slots = _pattern(_SLOT).findall(pattern)
                 if unknown := [name for name, _ in slots if name not in self._slots]:

@@ -2128,6 +2128,24 @@ class Rules(unittest.TestCase):
                 with self.subTest(text):
                     self.assertEqual(clean(text), text)
 
+    def test_what_a_rule_waits_for_only_spares_work(self) -> None:
+        keen = am.Redactor({**SECURITY, "redact_patterns": [{**rule, "when": []} for rule in SECURITY["redact_patterns"]]})
+        examples = [text for rule in SECURITY["redact_patterns"] for text in (*rule["masks"], *rule["okay"])]
+
+        for text in (*examples, "API_KEY=a1b2c3d4e5f6", "Access-Key: a1b2c3d4e5f6", "Sign in as bob / abc123!",
+                     "用户名 bob:abc123!", "帐号密码 bob abc123!", "登陆 bob/abc123!", "Creds bob:abc123!",
+                     "secret = 8f3a91c2", "口令是 hunter2"):
+            with self.subTest(text):
+                self.assertEqual(keen.clean(text), clean(text))
+
+    def test_shipped_rules_are_compiled_only_when_needed_and_mask_the_same(self) -> None:
+        shipped = am.Redactor(am.shipped("security"))
+
+        for rule in SECURITY["redact_patterns"]:
+            for text in (*rule["masks"], *rule["okay"]):
+                with self.subTest(text):
+                    self.assertEqual(shipped.clean(text), clean(text))
+
     def test_the_five_of_the_specification_are_the_first(self) -> None:
         self.assertEqual([rule["label"] for rule in SECURITY["redact_patterns"][:5]],
                          ["password", "api_key", "token", "api_key", "token"])
@@ -2174,6 +2192,14 @@ class Poison(unittest.TestCase):
             for text in rule["allows"]:
                 with self.subTest(number=number, text=text):
                     self.assertEqual(self.guard.inspect(text).action, "allow")
+
+    def test_what_is_kept_of_the_shipped_rules_judges_the_same(self) -> None:
+        kept = am.Inspector(am.shipped("suspicion"))
+
+        for rule in SUSPICION["rules"]:
+            for text in (*rule.get("blocks", ()), *rule.get("flags", ()), *rule["allows"]):
+                with self.subTest(text=text):
+                    self.assertEqual(kept.inspect(text), self.guard.inspect(text))
 
     def test_each_kind_of_order_is_blocked_in_both_languages(self) -> None:
         for label, *texts in (
@@ -4873,6 +4899,24 @@ class Commands(Spec):
         id = self.index()[0]["id"] if (self.root / "index.json").exists() and self.index() else ""
         return self.say(*[word.replace("ID", id) if word == "ID" else word for word in words])
 
+    def test_an_everyday_command_line_means_what_argparse_says(self) -> None:
+        for line in ("recall what is it", "recall", "--root d --json recall what --top-k 3", "recall --no-touch what -x",
+                     "recall - --lang zh", "remember a --importance -5", "remember a --importance 7 --verified",
+                     "edit id new words", "edit --category idea id", "graph", "graph redis --top 3", "get id --json --json"):
+            with self.subTest(line):
+                words = line.split()
+                name = am._verb(words)
+                simple = am._simply_parsed(am.COMMANDS[name], words)
+                self.assertEqual(simple, am._fully_parsed(words, name))
+
+    def test_what_is_odd_in_a_command_line_is_left_to_argparse(self) -> None:
+        for line in ("recall -h", "recall what --room prefs is", "recall --nowhere", "recall --top-k 0", "recall -- what",
+                     "recall --room --json", "--lang de recall what", "recall --room=prefs what", "- recall what",
+                     "--top-k 3 recall what", "recall what --top-k", "get", "get a b"):
+            with self.subTest(line):
+                name = "get" if line.startswith("get") else "recall"
+                self.assertIsNone(am._simply_parsed(am.COMMANDS[name], line.split()))
+
     def test_each_prints_for_people(self) -> None:
         for words in self.EVERY:
             with self.subTest(" ".join(words)):
@@ -5182,6 +5226,15 @@ class House(unittest.TestCase):
         done = subprocess.run([sys.executable, "-S", "-c", code], cwd=HERE, capture_output=True, text=True, check=True)
         heavy = {"dataclasses", "typing", "pathlib", "argparse", "difflib", "hashlib", "urllib", "urllib.request", "logging",
                  "yaml", "requests", "cryptography", "tempfile", "shutil", "random", "socket", "subprocess", "datetime"}
+
+        self.assertEqual(heavy & set(done.stdout.split()), set())
+
+    def test_a_recall_imports_nothing_heavy(self) -> None:
+        code = "import sys, agent_memory as am; am.main(sys.argv[1:]); print(' '.join(sys.modules))"
+        with tempfile.TemporaryDirectory() as root:
+            done = subprocess.run([sys.executable, "-S", "-c", code, "--root", root, "recall", "what", "--top-k", "3"],
+                                  cwd=HERE, capture_output=True, text=True, check=True)
+        heavy = {"argparse", "gettext", "difflib", "dataclasses", "typing", "shutil", "tempfile", "urllib.request", "logging"}
 
         self.assertEqual(heavy & set(done.stdout.split()), set())
 

@@ -3620,10 +3620,14 @@ class Matches(Record):
 def foremost(scores: Mapping[K, float], count: int | None = None) -> list[tuple[K, float]]:
     """(id, score), best first, the best `count` or all; equals in the order of their ids, rounding errors or not."""
     best: Collection[tuple[K, float]] = scores.items()
-    if count is not None and len(scores) > 256 * count:       # what is above the best of each 64th: a hundred or two
+    if count is not None and len(scores) > 256 * count:       # above the third of each 64th there are some two hundred
         least = sorted(list(scores.values())[::64])[-3] - 1e-9
         few = [hit for hit in best if hit[1] >= least]
         best = few if len(few) >= count else best
+    if count is not None and len(best) > 4 * count:
+        from heapq import nlargest
+        least = nlargest(count, [score for _, score in best])[-1] - 1e-9
+        best = [hit for hit in best if hit[1] >= least]
     return sorted(best, key=lambda hit: (-round(hit[1], 9), hit[0]))[:count]
 
 
@@ -4402,11 +4406,24 @@ def _coded_parts(parts: Sequence[tuple[Segment, int]], gone: set[int], wide: boo
 
 # ── the whole ──
 
+class Shares(dict):                                   # type: ignore[type-arg]
+    """{code: share}, worked out when it is asked for; the terms of a query have most codes in common."""
+
+    def __init__(self, scale: Scale, wide: int) -> None:
+        super().__init__()
+        self._flat, self._slope, self._shift = scale.flat, scale.slope, _SHIFTS[wide]
+
+    def __missing__(self, code: int) -> float:
+        times, length = code >> self._shift, code & ((1 << self._shift) - 1)
+        share = self[code] = times / (times + self._flat + self._slope * length)
+        return share
+
+
 class Listed(Mapping):                                # type: ignore[type-arg]
     """{document: share} of a term in one segment; what is not asked for is not read."""
 
-    def __init__(self, segment: Segment, term: str, dead: Collection[int], scale: Scale) -> None:
-        self._segment, self._scale = segment, scale
+    def __init__(self, segment: Segment, term: str, dead: Collection[int], known: Shares) -> None:
+        self._segment, self._known = segment, known
         self._entry = segment.entry(key_of("term", term))
         self._living: list[int] | None = None             # which of the postings, where some are dead
         numbers = self._numbers if dead and self._entry else ()
@@ -4420,10 +4437,7 @@ class Listed(Mapping):                                # type: ignore[type-arg]
 
     @cached_property
     def _shares(self) -> list[float]:
-        codes, shift = self._segment.codes(self._entry), _SHIFTS[self._segment.wide]
-        flat, slope, length = self._scale.flat, self._scale.slope, (1 << shift) - 1
-        share = {code: (code >> shift) / ((code >> shift) + flat + slope * (code & length)) for code in set(codes)}
-        shares = [share[code] for code in codes]
+        shares = list(map(self._known.__getitem__, self._segment.codes(self._entry)))
         return shares if self._living is None else [shares[at] for at in self._living]
 
     def __len__(self) -> int:
@@ -4606,7 +4620,8 @@ class Corpus:
         near = self.words.matches(query, scale) if self.words else cold_matches(query, texts, lengths, scale)
         if not self.segments:
             return replace(near, span=len(lengths))
-        postings = {term: Joined([*(Listed(segment, term, self._dead, scale) for segment in self.segments), found])
+        known = [Shares(scale, wide) for wide in (0, 1)]
+        postings = {term: Joined([*(Listed(segment, term, self._dead, known[segment.wide]) for segment in self.segments), found])
                     for term, found in near.postings.items()}
         having = {char: found | self.having("char", char) for char, found in near.having.items()}
         return replace(near, postings=postings, having=having, span=len(lengths))
@@ -5491,9 +5506,9 @@ class Store:
         """How to read a file of cache/ piece by piece.  OSError when there is none."""
         return _reader(self.path("cache", name))
 
-    def cached_mark(self, name: str) -> tuple[int, ...] | None:
-        """What changes when a file of cache/ does."""
-        return _mark_of(self.path("cache", name))
+    def mark_of(self, *name: str) -> tuple[int, ...] | None:
+        """What changes when a file of the root does; None while there is none."""
+        return _mark_of(self.path(*name))
 
     def uncache(self, keep: Collection[str], prefix: str) -> None:
         """Remove the files of cache/ that begin so, but for some."""
@@ -7630,7 +7645,7 @@ class AgentMemory:
         The second question of a process finds the words of the tail indexed, 0.1 ms for each of its texts, once; the
         second comparison finds it piled up.
         """
-        mark = (seen.signature, self._store.cached_mark("segments.json"))
+        mark = (seen.signature, self._store.mark_of("cache", "segments.json"))
         old = self._kept[1] if self._kept else None
         if old is None or self._kept[0] != mark:      # type: ignore[index]
             new = self._corpus_of(seen, old)
@@ -7704,6 +7719,9 @@ class AgentMemory:
 
         It is for speed alone: where nothing can be written, or another process is at it, nothing happens.
         """
+        corpus = self._kept[1] if self._kept else None
+        if corpus and len(corpus.tail) < (least or self.settings["store"]["tail"]):
+            return 0                                 # what was added just now counts next time
         try:
             seen = self._store.load()
             if not seen.epoch or len(seen.memories.rows.keys) - self._corpus(seen).end < (least or self.settings["store"]["tail"]):
@@ -7811,13 +7829,24 @@ class AgentMemory:
         if found and backend.alone is not None:
             return {}
         floor = backend.threshold if found is None or backend.alone is None else max(backend.alone, backend.threshold)
-        if isinstance(backend.vectorizer, LocalHashVectorizer) and backend.vectorizer.dimensions == corpus.dimensions:
-            if kept and not self._would_lose(backend) and self._store.small():
-                self._vectors(self._stamp(backend, None), backend.vectorizer, self._speaking(seen, allowed), True)
+        ours = isinstance(backend.vectorizer, LocalHashVectorizer) and backend.vectorizer.dimensions == corpus.dimensions
+        if ours and seen.epoch:
+            if kept and self._store.small():
+                self._fill(backend, seen, corpus)
             near = corpus.nearest(spelling(query, corpus.dimensions), floor)
         else:
             near = self._near_vectors(backend, query, seen, allowed, floor, kept)
         return dict(foremost(allowed.of(near)))
+
+    def _fill(self, backend: Backend, seen: Snapshot, corpus: Corpus) -> None:
+        """Bring the local vectors in vectors.json up to date; cache/ knows whether they are."""
+        stamp = self._stamp(backend, None)
+        state = [seen.epoch, len(seen.memories.rows.keys), *stamp.values()]
+        known = self._store.cached("vectors_state.json")
+        if known != {"of": state, "file": list(self._store.mark_of("vectors.json") or ())} and not self._would_lose(backend):
+            self._vectors(stamp, backend.vectorizer, self._speaking(seen, corpus.within(None, None)), True)
+            held = {"of": state, "file": self._store.mark_of("vectors.json") or ()}
+            self._store.cache("vectors_state.json", json.dumps(held).encode())
 
     def _near_vectors(self, backend: Backend, query: Clean, seen: Snapshot, allowed: Allowed, floor: float,
                       kept: bool) -> dict[int, float]:

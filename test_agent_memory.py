@@ -777,7 +777,8 @@ class Commits(Spec):
         self.memory.recall("Kubernetes")
         for name in (".lock", ".journal.json", ".undo.json", "cache/settings.json", ".tombstones.json",
                      ".vector_backend_state.json", ".sediment_state.json",
-                     "graph.json", "vectors.json", "cache/lengths.json"):
+                     "graph.json", "vectors.json", "touches.log", "cache/rows.bin", "cache/names.bin", "cache/segments.json",
+                     "cache/vectors_state.json"):
             for text in ("garbage", "\0" * 20, "[]", "{}", "5", '{"entities": 5}', '{"entities": {"a": 5}}', '{"vectors": 5}',
                          '{"key": 5, "hashes": 5}', '{"puts": 5}', "null"):
                 with self.subTest(name, text=text):
@@ -4632,7 +4633,7 @@ class Recalling(Spec):
         before = self.files()
         self.memory.recall("猫", touch=False)
         changed = {name for name, data in self.files().items() if before.get(name) != data}
-        self.assertEqual(changed - {"cache/lengths.json"}, set())
+        self.assertEqual({name for name in changed if not name.startswith("cache/")}, set())
 
         self.days_pass(1)
         hit = self.memory.recall("猫").results[0]
@@ -4683,6 +4684,423 @@ class Recalling(Spec):
             cold = [(hit.id, hit.score) for hit in self.reopen().recall(question, touch=False)]
             with self.subTest(question):
                 self.assertEqual(warm, cold)
+
+
+class BitSums(unittest.TestCase):
+    """Sums of many documents at once are the sums of each."""
+
+    def test_columns_add_up_document_by_document(self) -> None:
+        chance = random.Random(21)
+        for _ in range(60):
+            size = chance.randrange(1, 70)
+            columns = [(chance.getrandbits(size), chance.randrange(1, 9)) for _ in range(chance.randrange(12))]
+            sums = [sum(weight for bits, weight in columns if bits >> at & 1) for at in range(size)]
+            planes = am.tally(columns)
+
+            self.assertEqual([sum((plane >> at & 1) << height for height, plane in enumerate(planes)) for at in range(size)], sums)
+            for least in range(max(sums) + 2):
+                among = chance.getrandbits(size)
+                expected = [at for at in range(size) if sums[at] >= least and among >> at & 1]
+                self.assertEqual(am.places_of(am.at_least(planes, least, among)), expected)
+
+
+class Segments(unittest.TestCase):
+    """A segment tells of its documents what they are, and so does what it is merged into."""
+
+    def documents(self, chance: random.Random, count: int) -> list[am.Document | None]:
+        texts = [some_text(chance) * chance.choice([1, 1, 1, 40]) for _ in range(count)]
+        return [am.document(am.Memory("m", am.Clean(text), room=chance.choice(["prefs", "events"]),
+                                      project=chance.choice([None, "web"])), chance.choice([(), ("redis",)]), 64)
+                if chance.random() < 0.9 else None for text in texts]
+
+    def check(self, segment: am.Segment, documents: list[am.Document | None]) -> None:
+        """Every posting is there, and no other."""
+        terms = {term for each in documents if each for term in each.terms}
+        for term in terms:
+            entry = segment.entry(am.key_of("term", term))
+            shift = am._SHIFTS[segment.wide]
+            found = {number: (code >> shift, code & ((1 << shift) - 1))
+                     for number, code in zip(segment.documents(entry), segment.codes(entry))}
+            self.assertEqual(found, {number: (each.terms[term], each.terms_in_all)
+                                     for number, each in enumerate(documents) if each and term in each.terms})
+        for key in {key for each in documents if each for key in each.keys}:
+            numbers = [number for number, each in enumerate(documents) if each and key in each.keys]
+            self.assertEqual(list(segment.documents(segment.entry(key))), numbers)
+            self.assertEqual(am.places_of(segment.bits(key)), numbers)
+        for number, each in enumerate(documents):
+            self.assertEqual(segment.norm(number), sum(times ** 2 for times in each.spelling.values()) if each else 0)
+        self.assertEqual(segment.entry(am.key_of("term", "never said")), 0)
+        self.assertEqual(segment.bits(7 << 16 | 60_000), 0)
+
+    def test_what_is_built_is_found(self) -> None:
+        chance = random.Random(22)
+        for count in (0, 1, 5, 40, 200):
+            documents = self.documents(chance, count)
+
+            self.check(am.Segment.of(am.built(0, documents)), documents)
+
+    def test_merged_segments_are_what_one_would_have_been_without_the_dead(self) -> None:
+        chance = random.Random(23)
+        for _ in range(6):
+            documents = self.documents(chance, 90)
+            cuts = [0, chance.randrange(1, 40), chance.randrange(41, 80), 90]
+            parts = [am.Segment.of(am.built(start, documents[start:end])) for start, end in itertools.pairwise(cuts)]
+            dead = {number for number in range(90) if chance.random() < 0.2}
+
+            merged = am.Segment.of(am.joined(parts, dead))
+
+            self.assertEqual((merged.first, merged.end), (0, 90))
+            self.check(merged, [None if number in dead else each for number, each in enumerate(documents)])
+            self.assertEqual(merged.data, am.built(0, [None if n in dead else each for n, each in enumerate(documents)]))
+
+    def test_a_term_said_more_often_than_fits_is_kept_exactly(self) -> None:
+        often = am.document(am.Memory("m", am.Clean("redis " * 5000 + "cache")), (), 64)
+        few = am.document(am.Memory("m", am.Clean("redis cache")), (), 64)
+
+        segment = am.Segment.of(am.joined([am.Segment.of(am.built(0, [few])), am.Segment.of(am.built(1, [often]))], ()))
+
+        self.check(segment, [few, often])
+
+    def test_other_bytes_are_no_segment(self) -> None:
+        for data in (b"", b"x" * 500, bytes(64)):
+            with self.subTest(data[:9]), self.assertRaises(ValueError):
+                am.Segment.of(data)
+
+    def test_no_text_alike_enough_is_missed(self) -> None:
+        chance, found = random.Random(24), 0
+        for _ in range(25):
+            seeds = ["".join(chance.choices(Closest.WORDS, k=chance.randrange(3, 30))) for _ in range(3)]
+            texts = [Closest().edited(chance, chance.choice(seeds)) for _ in range(40)]
+            segment = am.Segment.of(am.built(0, [am.document(am.Memory("m", am.Clean(text)), (), 64) for text in texts]))
+            pile = am.Pile()
+            for at, text in enumerate(texts):
+                pile.add(at, text, ())
+            for floor in (0.3, 0.6, 0.7, 0.85, 1.0):
+                text = Closest().edited(chance, chance.choice(seeds))
+                alike = {at for at, other in enumerate(texts) if am.likeness(other, text) >= floor}
+                wanted = am.Wanted(text, floor)
+                self.assertLessEqual(alike, set(am.may_be_alike(segment, wanted)), (text, floor))
+                self.assertLessEqual(alike, set(pile.close_to(wanted, ())), (text, floor))
+                found += len(alike)
+        self.assertGreater(found, 100)
+
+
+class Splices(unittest.TestCase):
+    """A file of one entry a line is changed as if it were written anew."""
+
+    def test_any_changes_give_what_writing_it_anew_gives(self) -> None:
+        chance = random.Random(25)
+        data, places, held = b"[]\n", am.Places(), dict[int, bytes]()
+        for step in range(300):
+            changes: dict[int, bytes | None] = {}
+            for key in chance.sample(range(1, 40), chance.randrange(1, 6)):
+                goes = key in held and chance.random() < 0.4
+                changes[key] = None if goes else b'{"k": %d, "x": "%s"}' % (key, b"x" * chance.randrange(50))
+            lines = am.Lines(lambda place, size, data=data: data[place:place + size], len(data), b"[\n", b"\n]\n")
+            splice, put = lines.changed(changes, places)
+            pieces = [data[piece[0]:piece[1]] if isinstance(piece, tuple) else piece for piece in splice.whole(b"[]\n")]
+            data = b"".join(pieces)
+            places.moved(splice)
+            for key, line in changes.items():
+                number = places.number(key)
+                if line is None:
+                    places.kill(number)
+                    del held[key]
+                    continue
+                held[key] = line
+                if number >= 0:
+                    places.places[number] = put[key]
+                else:
+                    places.add(key, put[key])
+            with self.subTest(step):
+                self.assertEqual([json.loads(held[key]) for key in held], json.loads(data))
+                for key, line in held.items():
+                    place = places.places[places.number(key)]
+                    self.assertEqual(data[place:place + len(line)], line)
+                self.assertEqual(len(places), len(held))
+                self.assertEqual(vars(am.Places.from_bytes(places.to_bytes())[1])["columns"], places.columns)
+
+    def test_a_table_that_is_damaged_is_none(self) -> None:
+        table = am.Places()
+        table.add(am.key_of("id", "a"), 2)
+        data = table.to_bytes(epoch="e")
+        for bad in (b"", b"{}", b"[]\n", b"null\nx", data[:-1], data.replace(b"\x02", b"\x03"), b"\xff" * 90):
+            with self.subTest(bad[:20]), self.assertRaises((ValueError, KeyError, TypeError)):
+                am.Places.from_bytes(bad)
+
+
+class Large(Spec):
+    """A store that is too large to be read answers exactly as one that is."""
+
+    SMALL = {"store": {"tail": 6, "rewrite_bytes": 1, "watch_pages": 1}}
+    WHOLE = {"store": {"tail": 10 ** 9, "rewrite_bytes": 10 ** 9, "watch_pages": 1}}
+    QUERIES = ("redis cluster", "port 8080", "数据库", "猫", "the deploy of friday", "我们决定", "max_retry_count", "用 redis",
+               "zzz", "缓存 8081")
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.chance = random.Random(26)
+        self.reopen(config=self.SMALL)
+
+    def text(self) -> str:
+        words = [*Closest.WORDS, "我们决定采用 Redis", "停止使用 Kafka", "port 8080", "猫喜欢睡觉", "cluster", "max_retry_count",
+                 "timeout 是 30s"]
+        return " ".join(self.chance.choices(words, k=self.chance.randrange(2, 14)))
+
+    def whole(self) -> am.AgentMemory:
+        """The same store without cache/, in a process that reads all of it and indexes nothing."""
+        other = self.root.parent / "whole"
+        shutil.rmtree(other, ignore_errors=True)
+        shutil.copytree(self.root, other)
+        shutil.rmtree(other / "cache", ignore_errors=True)
+        return am.AgentMemory(other, now=lambda: self.today, environment={}, config=self.WHOLE)
+
+    def agree(self) -> None:
+        """Every question has the same answers with the same scores."""
+        whole = self.whole()
+        self.assertEqual(self.memory.list(), whole.list())
+        for query in self.QUERIES:
+            for how in ({}, {"room": "decisions"}, {"project": "web"}):
+                ours, theirs = (memory.recall(query, top_k=20, touch=False, **how) for memory in (self.memory, whole))
+                with self.subTest(query, **how):
+                    self.assertEqual([round(hit.score, 5) for hit in ours], [round(hit.score, 5) for hit in theirs])
+                    last = ours[-1].score if ours.results else 0
+                    above = [{hit.id for hit in found if hit.score > last + 1e-5} for found in (ours, theirs)]
+                    self.assertEqual(*above)
+            near = [{hit.id: hit.vec_score for hit in memory.vsearch(query, top_k=99)} for memory in (self.memory, whole)]
+            self.assertEqual(near[0].keys(), near[1].keys())
+            for id, cosine in near[0].items():
+                self.assertAlmostEqual(cosine, near[1][id], delta=2e-6)
+
+    def change(self) -> None:
+        """One thing somebody does to the store."""
+        known = [memory.id for memory in self.memory.list()]
+        do = self.chance.choice(["remember"] * 12 + ["edit", "edit", "verify", "forget", "recall", "recall", "dismiss", "undo"])
+        if do == "remember" or not known:
+            self.memory.remember(self.text(), self.chance.choice(["general", "decision", "preference"]),
+                                 project=self.chance.choice([None, None, "web"]))
+        elif do == "recall":
+            self.memory.recall(self.chance.choice(self.QUERIES))
+        elif do == "undo":
+            with contextlib.suppress(am.UnknownMemory):
+                self.memory.undo()
+        elif do == "edit":
+            self.memory.edit(self.chance.choice(known), self.text())
+        else:
+            getattr(self.memory, do)(self.chance.choice(known))
+        self.today += timedelta(seconds=1)
+
+    def test_whatever_is_done_it_answers_as_a_full_reading_does(self) -> None:
+        for step in range(160):
+            self.change()
+            if step % 20 == 19:
+                self.reopen(config=self.SMALL) if step % 40 == 19 else None
+                self.agree()
+                self.assertTrue(list((self.root / "cache").glob("segment_*")))
+
+    def test_twins_rivals_and_contradictions_are_those_of_a_full_scan(self) -> None:
+        outcomes = set[str]()
+        for step in range(150):
+            text, known = self.text(), [self.memory.get(row["id"]) for row in self.index()] if step else []
+            twin, rivals = LANGUAGE.closest(text, known)
+            told = LANGUAGE.conflicts(text, known)
+            if step % 10 == 0:
+                self.reopen(config=self.SMALL)
+
+            kept = self.memory.remember(text)
+
+            outcomes.add(kept.outcome)
+            self.assertEqual(kept.outcome == "added", twin is None)
+            self.assertEqual(kept.id, twin.id if twin else kept.id)
+            self.assertLessEqual({rival.id for rival in rivals}, set(kept.updates))
+            settled = {twin.id, *twin.dismissed} if twin else set()
+            self.assertEqual({one.memory_id for one in kept.conflicts}, {one.memory_id for one in told} - settled)
+            self.today += timedelta(seconds=1)
+        self.assertGreater(len(outcomes), 1)
+
+    def test_an_import_merges_what_one_by_one_would_merge(self) -> None:
+        texts = [self.text() for _ in range(60)]
+        texts += [texts[self.chance.randrange(60)] for _ in range(20)]
+        one = am.AgentMemory(self.root.parent / "one", now=lambda: self.today, environment={})
+        for text in texts:
+            one.remember(text)
+
+        done = self.memory.import_rows(json.dumps({"text": text}) for text in texts)
+
+        self.assertEqual(sorted(memory.content for memory in self.memory.list()), sorted(memory.content for memory in one.list()))
+        self.assertEqual(done.added, len(one.list()))
+        self.agree()
+
+    def test_counts_of_recalls_wait_beside_the_index_and_are_folded_in_by_the_next_write(self) -> None:
+        id = self.memory.remember("Redis runs in cluster mode").id
+        before = (self.root / "index.json").read_bytes()
+
+        for _ in range(10):
+            self.memory.recall("redis cluster")
+
+        self.assertEqual((self.root / "index.json").read_bytes(), before)
+        self.assertEqual(len((self.root / "touches.log").read_text().splitlines()), 10)
+        for memory in (self.memory, self.reopen(config=self.SMALL)):
+            self.assertEqual((memory.get(id).access_count, memory.get(id).importance), (10, 6))
+        self.assertAlmostEqual(self.memory.recall("redis cluster", touch=False)[0].kw_score / self.whole().recall(
+            "redis cluster", touch=False)[0].kw_score, 1.0, places=5)
+        self.memory.remember("something else")
+        self.assertEqual([row["access_count"] for row in self.index()], [10, 0])
+        self.assertIn("access_count: 10\n", self.page(id))
+        self.assertFalse((self.root / "touches.log").exists())
+        self.assertEqual(self.memory.undo().verb, "remember")
+        self.assertEqual(self.memory.get(id).access_count, 10)
+
+    def test_a_torn_line_of_counts_loses_that_count_alone(self) -> None:
+        id = self.memory.remember("Redis runs in cluster mode").id
+        self.memory.recall("redis cluster")
+        with open(self.root / "touches.log", "ab") as log:
+            log.write(f"{id}\t9\nmem_nonsense\tx\t5\t2026\n\xff\n{id}\t7".encode("latin-1"))
+
+        self.assertEqual(self.reopen(config=self.SMALL).get(id).access_count, 1)
+
+    def test_counts_seen_twice_count_once(self) -> None:
+        id = self.memory.remember("Redis runs in cluster mode").id
+        self.memory.recall("redis cluster")
+        log = (self.root / "touches.log").read_bytes()
+        self.memory.remember("something else")
+        (self.root / "touches.log").write_bytes(log)             # as a kill between two steps leaves it
+
+        self.reopen(config=self.SMALL).remember("a third thing entirely")
+
+        self.assertEqual(self.memory.get(id).access_count, 1)
+
+    def test_a_long_log_of_counts_is_folded_in_by_a_recall(self) -> None:
+        self.memory.remember("Redis runs in cluster mode")
+        with open(self.root / "touches.log", "a") as log:
+            log.write("#" * 70_000 + "\n")
+
+        self.memory.recall("redis cluster")
+
+        self.assertFalse((self.root / "touches.log").exists())
+        self.assertEqual(self.index()[0]["access_count"], 1)
+
+    def test_the_cache_may_go_at_any_moment(self) -> None:
+        for step in range(60):
+            self.change()
+            if step % 7 == 3:
+                shutil.rmtree(self.root / "cache")
+            if step % 11 == 5:
+                for path in (self.root / "cache").glob("*"):
+                    path.unlink() if step % 2 else path.write_bytes(b"garbage")
+            if step % 13 == 0:
+                self.reopen(config=self.SMALL)
+        self.agree()
+
+    def test_a_segment_that_is_cut_short_is_as_good_as_none(self) -> None:
+        for _ in range(30):
+            self.memory.remember(self.text())
+        for path in (self.root / "cache").glob("segment_*"):
+            path.write_bytes(path.read_bytes()[:40])
+
+        self.reopen(config=self.SMALL)
+        self.agree()
+
+    def test_settings_that_change_what_is_indexed_index_it_anew(self) -> None:
+        for number in range(20):
+            self.memory.remember(f"note {number * 7919} about Redis and Kafka")
+        names = {path.name for path in (self.root / "cache").glob("segment_*")}
+
+        self.reopen(config={**self.SMALL, "graph": {"plain_words": ["redis"]}}).recall("redis")
+
+        self.assertFalse(names & {path.name for path in (self.root / "cache").glob("segment_*")})
+
+    def test_the_cache_holds_no_word_anybody_wrote(self) -> None:
+        for number in range(20):
+            self.memory.remember(f"note {number * 7919} about Xylophones in Timbuktu，数据库")
+        self.memory.recall("xylophones")
+        self.memory.vsearch("xylophones")
+
+        cache = b"".join(path.read_bytes() for path in (self.root / "cache").iterdir() if path.name != "settings.json").lower()
+        for word in ("xylophones", "timbuktu", "数据库", "mem_2026"):
+            self.assertNotIn(word.encode(), cache)
+            self.assertNotIn(word.encode("utf-16-le"), cache)
+
+    def test_what_is_forgotten_leaves_the_segments(self) -> None:
+        ids = [self.memory.remember(f"note {number * 7919} about {word}").id for number, word in enumerate(
+            ["apples", "Xylophones", "pears", "plums", "figs", "dates", "grapes", "kiwis"])]
+        key = am.key_of("term", "xylophones").to_bytes(8, sys.byteorder)
+        self.assertIn(key, self.on_disk())
+
+        self.memory.forget(ids[1])
+
+        self.assertNotIn(key, self.on_disk())
+        self.assertNotIn(am.key_of("id", ids[1]).to_bytes(8, sys.byteorder), self.on_disk())
+        self.agree()
+
+    @unittest.skipUnless(HAS_CRYPTOGRAPHY, "needs cryptography")
+    def test_while_encryption_is_on_nothing_is_indexed_and_all_is_found(self) -> None:
+        for number in range(12):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "on"
+        self.reopen(config=self.SMALL).remember("note about Kafka")
+
+        self.assertEqual(list((self.root / "cache").glob("segment*")), [])
+        self.assertEqual(len(self.memory.recall("redis", top_k=20)), 12)
+        self.assertEqual(self.memory.get(self.memory.recall("kafka")[0].id).access_count, 1)
+        self.assertEqual(list((self.root / "cache").glob("segment*")), [])
+
+    def test_an_index_laid_out_by_somebody_else_is_read_and_written_in_our_way(self) -> None:
+        for number in range(12):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        rows = self.index()
+        for text in (json.dumps(rows, indent=2), json.dumps(rows), json.dumps(rows)[:-1] + ", " + json.dumps(rows[0]) + "]"):
+            (self.root / "index.json").write_text(text)
+
+            self.assertEqual(len(self.reopen(config=self.SMALL).recall("redis", top_k=20, touch=False)), 12)
+            added = self.memory.remember("Kafka is another thing")
+            self.assertEqual([row["id"] for row in self.index()], [*(row["id"] for row in rows), added.id])
+            self.memory.forget(added.id)
+            self.assertEqual(self.index(), rows)
+            self.agree()
+
+    def test_a_row_that_rots_in_its_place_is_named_and_the_next_command_mends_it(self) -> None:
+        ids = [self.memory.remember(f"note {number * 7919} about Redis").id for number in range(12)]
+        path = self.root / "index.json"
+        stat, data = path.stat(), path.read_bytes()
+        place = data.index(ids[3].encode())
+        with open(path, "r+b") as file:
+            file.seek(place - 9)
+            file.write(b"#")
+        os.utime(path, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
+        with contextlib.suppress(am.StoreDamaged):
+            self.reopen(config=self.SMALL).get(ids[3])
+
+        self.assertEqual(self.reopen(config=self.SMALL).get(ids[3]).content, f"note {3 * 7919} about Redis")
+        self.assertEqual(len(self.index()), 12)
+
+    def test_readers_beside_writers_always_find_the_whole_array(self) -> None:
+        for number in range(30):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        stop, seen = threading.Event(), list[int]()
+
+        def read() -> None:
+            while not stop.is_set():
+                seen.append(len(self.index()))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for number in range(40):
+            self.memory.remember(f"fact {number * 104729} about Kafka")
+            self.memory.recall("redis")
+        stop.set()
+        reader.join()
+
+        self.assertEqual(sorted(seen), seen)
+        self.assertTrue(30 <= seen[0] <= seen[-1] <= 70)
+
+    def test_graph_and_index_agree_after_every_change(self) -> None:
+        for _ in range(80):
+            self.change()
+            stored = json.loads((self.root / "graph.json").read_text(encoding="utf-8"))
+            fresh = am.GraphStore({}, self.memory._language.entities)
+            fresh.rebuild([m for m in self.memory.list() if "quarantined" not in m.flags])
+            self.assertEqual(stored, fresh.data)
 
 
 class Services(Spec):

@@ -4122,9 +4122,10 @@ class Segment:
     """An inverted file over `count` documents from `first` on; `read(place, size)` gives its bytes.
 
     In order: eight numbers; the keys below _HASHED with their entries, ascending; a directory of the other keys; those
-    with their entries, ascending; squared norms of the local vectors; postings.  An entry is place << 32 | how they are
-    written | number of documents, or of bytes for bits.  Beside each document of a term stands how often it has the term
-    and how many terms it has, in one number.  ValueError when the bytes are no segment of this machine.
+    with their entries, ascending; squared norms of the local vectors, and lengths as likeness sees them; postings.  An
+    entry is place << 32 | how they are written | number of documents, or of bytes for bits.  Beside each document of a
+    term stands how often it has the term and how many terms it has, in one number.
+    ValueError when the bytes are no segment of this machine.
     """
 
     def __init__(self, read: Callable[[int, int], bytes], data: bytes = b"") -> None:
@@ -4137,7 +4138,7 @@ class Segment:
         self._directory = 8 * _HEAD + 16 * self._low
         self._keys = self._directory + _directory_size(self._depth)
         self._norms_at = self._keys + 16 * self._high
-        self._body = self._norms_at + 4 * self.count
+        self._body = self._norms_at + 8 * self.count
         self._low_keys: array[int] | None = None
         self._columns: dict[int, int] = {}                # those asked for lately, at most 32 MB of them
 
@@ -4196,9 +4197,14 @@ class Segment:
         """The squared norm of a document's local vector, before it is made a unit vector."""
         return array("I", self._read(self._norms_at + 4 * (number - self.first), 4))[0]
 
-    def norms(self) -> bytes:
+    def norms(self) -> array[int]:
         """All of them."""
-        return self._read(self._norms_at, 4 * self.count)
+        return array("I", self._read(self._norms_at, 4 * self.count))
+
+    @cached_property
+    def lengths(self) -> array[int]:
+        """How many characters each document has, as likeness sees it."""
+        return array("I", self._read(self._norms_at + 4 * self.count, 4 * self.count))
 
     def bits(self, key: int) -> int:
         """The documents that have a key as a big integer, the first of the segment in its lowest bit."""
@@ -4272,7 +4278,7 @@ def built(first: int, documents: Sequence[Document | None]) -> bytes:
     """The segment of these documents, numbered from `first`; None is one that is dead."""
     plain: dict[int, list[int]] = defaultdict(list)
     coded: dict[int, list[int]] = defaultdict(list)    # key → number, code, number, code, …
-    norms = array("I")
+    norms, lengths = array("I"), array("I", [len(each.level) if each else 0 for each in documents])
     wide = any(each and (max(each.terms.values(), default=0) >= 1 << 12 or each.terms_in_all >= 1 << 20) for each in documents)
     for number, each in enumerate(documents, first):
         norms.append(min(sum(times * times for times in each.spelling.values()), 0xFFFF_FFFF) if each else 0)
@@ -4292,7 +4298,7 @@ def built(first: int, documents: Sequence[Document | None]) -> bytes:
                 numbers, codes = array("I", found[::2]), array("IQ"[wide], found[1::2])
                 yield key, len(numbers) | _CODED, numbers.tobytes() + codes.tobytes()
 
-    return _laid_out(first, len(documents), postings(), norms.tobytes(), wide)
+    return _laid_out(first, len(documents), postings(), norms.tobytes() + lengths.tobytes(), wide)
 
 
 def _plain_keys(each: Document, norm: int) -> list[int]:
@@ -4329,7 +4335,7 @@ def _as_bits(bits: int, count: int) -> tuple[int, bytes]:
     return size | _BITS, bits.to_bytes(size, "little")
 
 
-def _laid_out(first: int, count: int, postings: Iterable[tuple[int, int, bytes]], norms: bytes, wide: bool) -> bytes:
+def _laid_out(first: int, count: int, postings: Iterable[tuple[int, int, bytes]], sizes: bytes, wide: bool) -> bytes:
     """The bytes of a segment: of (key, how and how many, bytes), ascending by key, and what else it holds."""
     low, high, body, place = list[int](), list[int](), list[bytes](), 0
     for key, size, data in postings:
@@ -4343,7 +4349,7 @@ def _laid_out(first: int, count: int, postings: Iterable[tuple[int, int, bytes]]
     shift = 63 - depth
     starts = array("I", [bisect_left(keys, _HASHED | bucket << shift) for bucket in range(1 << depth)])
     starts.extend([len(keys)] * 2)
-    parts = [b"", array("Q", low).tobytes(), starts.tobytes(), array("Q", high).tobytes(), norms, *body]
+    parts = [b"", array("Q", low).tobytes(), starts.tobytes(), array("Q", high).tobytes(), sizes, *body]
     size = 8 * _HEAD + sum(map(len, parts))
     parts[0] = array("Q", (_SEGMENT, first, count, len(low) // 2, depth, len(keys), size, wide)).tobytes()
     return b"".join(parts)
@@ -4354,12 +4360,15 @@ def joined(segments: Sequence[Segment], dead: Collection[int]) -> bytes:
     """One segment in place of neighbours, without what is dead."""
     first, count = segments[0].first, segments[-1].end - segments[0].first
     gone = {number for number in dead if first <= number < first + count}
-    norms = array("I", b"".join(segment.norms() for segment in segments))
+    norms, lengths = array("I"), array("I")
+    for segment in segments:
+        norms.extend(segment.norms())
+        lengths.extend(segment.lengths)
     for number in gone:
-        norms[number - first] = 0
+        norms[number - first] = lengths[number - first] = 0
     wide = any(segment.wide for segment in segments)
     postings = _merged([segment.loaded() for segment in segments], gone, bool(wide))
-    return _laid_out(first, count, postings, norms.tobytes(), bool(wide))
+    return _laid_out(first, count, postings, norms.tobytes() + lengths.tobytes(), bool(wide))
 
 
 def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator[tuple[int, int, bytes]]:
@@ -4537,6 +4546,11 @@ class Wanted:
         self.least, most = (len(new) * floor / (2 - floor), len(new) * (2 - floor) / floor) if floor else (0.0, 1e9)
         self.classes = range(_class_of(self.least), _class_of(most) + 1)
 
+    def shared_with(self, size: int) -> float:
+        """How many pairs a text of so many characters must share with this one to be alike; more than any for another length."""
+        total = self.size + size
+        return (1.5 * self.floor - 1) * total - 1 - 1e-9 if 2 * min(size, self.size) >= self.floor * total - 1e-9 else 1e9
+
 
 def may_be_alike(part: Segment | Pile, wanted: Wanted) -> list[int]:
     """The places in a segment, or a pile, of all texts whose likeness to this one reaches the floor, and of few others.
@@ -4551,7 +4565,8 @@ def may_be_alike(part: Segment | Pile, wanted: Wanted) -> list[int]:
     for number, among in classes:
         total = wanted.size + max(_class_start(number), wanted.least)
         close |= at_least(planes, int((1.5 * wanted.floor - 1) * total - 1), among)
-    return places_of(close)
+    shared, lengths = [plane.to_bytes((plane.bit_length() + 7) // 8, "little") for plane in planes], part.lengths
+    return [at for at in places_of(close) if wanted.shared_with(lengths[at]) <= _sum_at(shared, at)]
 
 
 class Pile:
@@ -4559,6 +4574,7 @@ class Pile:
 
     def __init__(self) -> None:
         self.held: list[Any] = []
+        self.lengths: list[int] = []
         self._columns: dict[int, int] = defaultdict(int)
 
     def add(self, what: Any, text: str, asserted: Iterable[str]) -> None:
@@ -4567,6 +4583,7 @@ class Pile:
         for key in (*(key_of("asserts", entity) for entity in asserted), *likeness_keys(_level(text))):
             self._columns[key] |= bit
         self.held.append(what)
+        self.lengths.append(len(_level(text)))
 
     def bits(self, key: int) -> int:
         """The texts that have a key, as a segment tells it."""

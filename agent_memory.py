@@ -4049,6 +4049,7 @@ _HEAD = 8                              # numbers before the tables of a segment
 _HASHED = 1 << 63                      # keys that are hashes; below them stand …
 _TIMES = 16                            # … dimension << 16 | times, and classes of lengths
 _PAIR, _LENGTH, _NORM = 1 << 60, 1 << 61, 1 << 62
+_CLASSES = 1 << 10                     # more than there are classes of any length
 _PAIRS = 1 << 16                       # pairs of characters are told apart by so many hashes: of 100 texts that share half of
 #                                        them by 2,048, which the local vector has, 80 do not really
 _BITS, _CODED = 1 << 31, 1 << 30       # how the postings of an entry are written; below them their number
@@ -4132,7 +4133,6 @@ class Segment:
         self._keys = self._directory + _directory_size(self._depth)
         self._norms_at = self._keys + 16 * self._high
         self._body = self._norms_at + 8 * self.count
-        self._low_keys: array[int] | None = None
         self._columns: dict[int, int] = {}                # those asked for lately, at most 32 MB of them
 
     @classmethod
@@ -4152,12 +4152,21 @@ class Segment:
     def entry(self, key: int) -> int:
         """The entry of a key; 0 when no document has it."""
         if key < _HASHED:
-            if self._low_keys is None:
-                self._low_keys = array("Q", self._read(8 * _HEAD, 16 * self._low))
-            return _entry_in(self._low_keys, key)
+            return _entry_in(*self._low_table, key)
         bucket = (key ^ _HASHED) >> (63 - self._depth)
         start, end = array("I", self._read(self._directory + 4 * bucket, 8))
-        return _entry_in(array("Q", self._read(self._keys + 16 * start, 16 * (end - start))), key)
+        table = array("Q", self._read(self._keys + 16 * start, 16 * (end - start)))
+        return _entry_in(table[::2], table[1::2], key)
+
+    @cached_property
+    def _low_table(self) -> tuple[array[int], array[int]]:
+        table = array("Q", self._read(8 * _HEAD, 16 * self._low))
+        return table[::2], table[1::2]
+
+    def classes(self, base: int) -> list[tuple[int, int]]:
+        """The classes of a length that documents have, and the bits of those documents."""
+        keys, _ = self._low_table
+        return [(key ^ base, self.bits(key)) for key in keys[bisect_left(keys, base):bisect_left(keys, base + _CLASSES)]]
 
     def entries(self) -> Iterator[tuple[int, int]]:
         """Every key with its entry, ascending."""
@@ -4221,16 +4230,10 @@ def _directory_size(depth: int) -> int:
     return 4 * ((1 << depth) + 2)                     # one more for the end, one to keep what follows aligned
 
 
-def _entry_in(table: array[int], key: int) -> int:
-    """The entry of a key in a table of keys and entries in turn; 0 when it is not there."""
-    low, high = 0, len(table) // 2
-    while low < high:
-        middle = (low + high) // 2
-        if table[2 * middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return table[2 * low + 1] if 2 * low < len(table) and table[2 * low] == key else 0
+def _entry_in(keys: array[int], entries: array[int], key: int) -> int:
+    """The entry of a key; 0 when it is not there."""
+    at = bisect_left(keys, key)
+    return entries[at] if at < len(keys) and keys[at] == key else 0
 
 
 def bits_of(places: Iterable[int], count: int) -> int:
@@ -4836,9 +4839,8 @@ class Corpus:
         for segment in self.segments if counts else ():
             planes = tally(self._columns(segment, counts))
             close = 0
-            for number in range(_class_of(2 ** 32) + 1):
-                if among := segment.bits(_NORM | number):
-                    close |= at_least(planes, int(threshold * size * _class_start(number)), among)
+            for number, among in segment.classes(_NORM):
+                close |= at_least(planes, int(threshold * size * _class_start(number)), among)
             data = [plane.to_bytes((plane.bit_length() + 7) // 8, "little") for plane in planes]
             for at in places_of(close):
                 norm = segment.norm(segment.first + at)

@@ -4249,7 +4249,7 @@ def checksum_of(ids: Iterable[str]) -> int:
     from zlib import crc32
     total = 0
     for id in ids:
-        total ^= crc32(id.encode()) << 32 | crc32(id[::-1].encode())
+        total ^= crc32(id.encode())
     return total
 
 
@@ -5746,26 +5746,27 @@ class Store:
         """The pages of memories in store/; other notes there are the user's own."""
         if os.path.isdir(self.path("store")):
             with os.scandir(self.path("store")) as entries:
-                yield from (entry for entry in entries if _PAGE.fullmatch(entry.name))
+                yield from filter(_is_page, entries)
 
     def _edited(self, seen: Snapshot) -> list[str]:
         """Ids whose page is newer than the index, missing in it, or gone (stores above watch_pages: not looked at)."""
         if len(seen.memories) > self._settings["store"]["watch_pages"]:
             return []
         written, put = seen.signature[:2] if seen.signature else (-1, -1)
-        found: dict[str, bool] = {}
+        found, newer = list[str](), list[str]()
         for entry in self.pages():
             try:
                 stat = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue                             # another process dropped it just now
             # A copy may carry an old date of writing; when it was put here tells it all the same.
-            found[entry.name[:-3]] = stat.st_mtime_ns > written or stat.st_ctime_ns > put
-        newer = [id for id, changed in found.items() if changed]
+            (newer if stat.st_mtime_ns > written or stat.st_ctime_ns > put else found).append(entry.name[:-3])
+        found += newer
         if len(found) != len(seen.memories) or checksum_of(found) != seen.ids:
-            newer += [id for id in found if id not in newer and id not in seen.memories]
-            newer += [id for id in seen.memories if id not in found]
-        return [id for id in newer if id not in self._unreadable or id not in found]
+            there = set(found)
+            newer += [id for id in found if id not in seen.memories and id not in newer]
+            newer += [id for id in seen.memories if id not in there]
+        return [id for id in newer if id not in self._unreadable]
 
     def new_id(self, draft: Draft) -> str:
         """An id nobody has: the second it was made, and four hexadecimal digits that are free."""
@@ -6406,6 +6407,10 @@ class Transaction:
 
 
 _DIGITS_ONLY = {ord(c): None for c in "-:T"}
+
+
+def _is_page(entry: os.DirEntry[str]) -> bool:
+    return _PAGE.fullmatch(entry.name) is not None
 
 
 def _speaking(memories: Mapping[str, Memory]) -> list[Memory]:

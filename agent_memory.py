@@ -36,7 +36,8 @@ Chapters.  A chapter uses only the chapters above it.
 Promises.  Each is a test class in test_agent_memory.py.
 
 The data root: index.json is the truth; store/*.md mirrors it for people;
-graph.json and vectors.json can be rebuilt from it; backups/ keeps what left.
+graph.json and vectors.json can be rebuilt from it; backups/ keeps what left;
+touches.log counts recalls until the next write; cache/ is for speed alone.
 """
 from __future__ import annotations
 
@@ -4993,6 +4994,10 @@ class Lines:
             data, step = data + more, 4 * step
         return (data[:at] if at >= 0 else data).removesuffix(b",")
 
+    def whole(self) -> bytes:
+        """The file."""
+        return self._read(0, self._end + len(self._foot))
+
     def changed(self, changes: Mapping[int, bytes | None], places: Places) -> tuple[Splice, dict[int, int]]:
         """The file with these entries by their keys, None for one that goes; and where each of them stands then."""
         old = {places.places[number]: key for key in changes if (number := places.number(key)) >= 0}
@@ -5141,7 +5146,21 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
 
     def values(self) -> Any:
         """Every memory, in the order of the file."""
-        return map(self.at, self.rows.living())
+        living = self.rows.living()
+        if self.lines is not None and len(self.known) < len(living) // 2:
+            self._read_all(living)
+        return map(self.at, living)
+
+    def _read_all(self, living: Sequence[int]) -> None:
+        """Read the file in one go: a third of the time that its rows take one by one."""
+        try:
+            memories = [from_row(row) for row in json.loads(self.lines.whole())] if self.lines else []
+        except (ValueError, RecursionError):
+            return                                       # the row that cannot be read is told of when it is asked for
+        for number, memory in zip(living, memories):
+            if self.rows.keys[number] == key_of("id", memory.id):
+                touch = self.counts.get(memory.id)
+                self.known.setdefault(number, memory if touch is None else touch.on(memory))
 
     def items(self) -> Any:
         """Every id with its memory."""
@@ -5879,6 +5898,9 @@ class Store:
         draft = Draft(seen)
         edited = self._edited(seen)
         if edited:
+            if seen.memories.counts:                 # else a page that lacks recalls only would look edited
+                self.commit(draft)
+                draft = Draft(self.load())
             count = self.fold(draft, edited)
             if count and not seen.signature:
                 self.warn(f"index.json was missing and was rebuilt from {count} pages")
@@ -6254,7 +6276,7 @@ class Store:
                 yield Finding("page renamed", where, f"it says its id is {edited.id}")
             elif id not in seen.memories:
                 yield Finding("page unknown", where, "the index does not have this memory")
-            elif text != page(seen.memories[id]):
+            elif text != page(seen.memories.written(seen.memories.number(id))):
                 yield Finding("page edited", where, "it differs from the index")
 
     def _foreign_notes(self, seen: Snapshot) -> Iterator[Finding]:
@@ -8240,8 +8262,10 @@ class AgentMemory:
         """Facts through `remember`, in one commit, but for what was forgotten on purpose."""
         made = [self._memory(fact.content, fact.category, fact.importance, verified, source, **provenance) for fact in facts]
         with self._store.transaction("digest") as draft:
-            return [Kept("", "refused", memory.room, memory.redacted, (), (), memory.content)
-                    if self._store.buried(memory.content) else self._keep(draft, memory) for memory in made]
+            learned = [Kept("", "refused", memory.room, memory.redacted, (), (), memory.content)
+                       if self._store.buried(memory.content) else self._keep(draft, memory) for memory in made]
+        self._index()
+        return learned
 
     def _facts(self, text: Clean) -> tuple[list[Fact], str, str | None, Mapping[str, Any] | None]:
         """The facts of a text, who found them, why it was not the model, and the tokens it used."""
@@ -8388,7 +8412,15 @@ class AgentMemory:
         return {"root": self.root, "config": self._store.init()}
 
     def sync(self) -> int:
-        """Look at every page and take in those edited by hand; returns how many."""
+        """Look at every page and take in those edited by hand; returns how many.  What is not indexed yet is."""
+        count = self._taken_in()
+        while self._index():
+            pass
+        return count
+
+    def _taken_in(self) -> int:
+        if self.exists():
+            self._store.settle()                     # a page whose recalls still wait beside it was not edited
         with self._store.transaction("sync") as draft:
             return self._store.fold(draft, [entry.name[:-3] for entry in self._store.pages()])
 
@@ -8397,8 +8429,7 @@ class AgentMemory:
         found = tuple(self._ailments())
         if not fix or not found:
             return Examined(found, False)
-        with self._store.transaction("sync") as draft:
-            self._store.fold(draft, [entry.name[:-3] for entry in self._store.pages()])
+        self._taken_in()
         with self._store.lock():
             self._store.mend()
         return Examined(found, True, tuple(self._ailments()))

@@ -4931,6 +4931,17 @@ class Large(Spec):
         self.assertEqual(done.added, len(one.list()))
         self.agree()
 
+    def test_an_import_that_is_interrupted_leaves_what_it_had_written(self) -> None:
+        def told(count: int) -> None:
+            if count > 200:
+                raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.memory.import_rows((json.dumps({"text": f"note {n * 7919} about {n * 104729}"}) for n in range(900)), told=told)
+
+        self.assertEqual(len(self.reopen(config=self.SMALL).list()), 256)
+        self.agree()
+
     def test_counts_of_recalls_wait_beside_the_index_and_are_folded_in_by_the_next_write(self) -> None:
         id = self.memory.remember("Redis runs in cluster mode").id
         before = (self.root / "index.json").read_bytes()
@@ -4979,6 +4990,31 @@ class Large(Spec):
 
         self.assertFalse((self.root / "touches.log").exists())
         self.assertEqual(self.index()[0]["access_count"], 1)
+
+    def test_a_page_whose_recalls_wait_beside_it_was_not_edited(self) -> None:
+        ids = [self.memory.remember(f"note {number * 7919} about Redis").id for number in range(9)]
+        for watched in (1, 100):
+            self.reopen(config={"store": {**self.SMALL["store"], "watch_pages": watched}}).recall("redis", top_k=20)
+            page = self.root / "store" / f"{ids[0]}.md"
+            self.assertEqual([found for found in self.memory.doctor().findings if found.kind.startswith("page")], [])
+            page.write_text(page.read_text(encoding="utf-8").replace("about Redis", f"about Redis {watched}"), encoding="utf-8")
+
+            self.memory.sync()
+
+            self.assertEqual(self.memory.get(ids[0]).content, f"note 0 about Redis {watched}")
+            self.assertEqual(len({memory.access_count for memory in self.memory.list()}), 1)
+            page.write_text(page.read_text(encoding="utf-8").replace(f"Redis {watched}", "Redis"), encoding="utf-8")
+            self.memory.sync()
+
+    def test_sync_indexes_what_is_not_indexed_yet(self) -> None:
+        for number in range(40):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        shutil.rmtree(self.root / "cache")
+
+        self.reopen(config={"store": {**self.SMALL["store"], "tail": 30}}).sync()
+
+        self.assertTrue(list((self.root / "cache").glob("segment_*")))
+        self.agree()
 
     def test_the_cache_may_go_at_any_moment(self) -> None:
         for step in range(60):

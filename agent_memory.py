@@ -634,18 +634,20 @@ def index_text(lines: Iterator[str] | list[str]) -> str:
     return f"[\n{body}\n]\n" if body else "[]\n"
 
 
-def row_places(text: str, ids: Sequence[str]) -> list[int] | None:
-    """Where each row of an index.json stands, in bytes; None when it is not as we lay it out: one row a line, each once."""
-    if text == "[]\n":
+def row_places(data: bytes, ids: Sequence[str]) -> list[int] | None:
+    """Where the row of each of these ids stands in the bytes of an index.json; None when it is not as we lay it out: a row
+    a line, each begun by its id and told once."""
+    if data == b"[]\n":
         return []
-    if not text.startswith("[\n{") or not text.endswith("}\n]\n") or len(set(ids)) != len(ids):
+    if not data.startswith(b"[\n") or not data.endswith(b"\n]\n") or len(set(ids)) != len(ids):
         return None
-    places, at = [], 2
-    for line in text[2:-3].split(",\n"):
+    places, at, lines = [], 2, data[2:-3].split(b",\n")
+    for id, line in zip(ids, lines):
+        if not line.startswith(b'{"id": "%s"' % id.encode()) or not line.endswith(b"}") or b"\n" in line:
+            return None
         places.append(at)
-        at += len(line.encode()) + 2
-    whole = len(places) == len(ids) and all(text_id in line for text_id, line in zip(ids, text[2:-3].split(",\n")))
-    return places if whole else None
+        at += len(line) + 2
+    return places if len(lines) == len(ids) else None
 
 
 # ── pages ──
@@ -4116,11 +4118,11 @@ class Segment:
     """An inverted file over `count` documents from `first` on; `read(place, size)` gives its bytes.
 
     In order: eight numbers; the keys below _HASHED with their entries, ascending; a directory of the other keys; those
-    with their entries, ascending; squared norms of the local vectors, and lengths as likeness sees them; postings.  An
-    entry is place << 32 | how they are written | number of documents, or of bytes for bits.  Beside each document of a
-    term stands how often it has the term and how many terms it has, in one number.  What bounds the scores of a common
-    term is a column: a byte for each document, 0, or how often (3 bits, 7: or more) and the class of how many (5 bits).
-    ValueError when the bytes are no segment of this machine.
+    with their entries, ascending; of each document the squared norm of its local vector, its length as likeness sees it
+    and the checksum of its wording; postings.  An entry is place << 32 | how they are written | number of documents, or
+    of bytes for bits.  Beside each document of a term stands how often it has the term and how many terms it has, in one
+    number.  What bounds the scores of a common term is a column: a byte for each document, 0, or how often (3 bits, 7: or
+    more) and the class of how many (5 bits).  ValueError when the bytes are no segment of this machine.
     """
 
     def __init__(self, read: Callable[[int, int], bytes], data: bytes = b"") -> None:
@@ -4128,12 +4130,12 @@ class Segment:
         head = array("Q", read(0, 8 * _HEAD))
         if len(head) != _HEAD or head[0] != _SEGMENT:
             raise ValueError("no segment")
-        _, self.first, self.count, self._low, self._depth, self._high, self._size, self.wide = head
+        _, self.first, self.count, self._low, self._depth, self._high, self.size, self.wide = head
         self._read = read
         self._directory = 8 * _HEAD + 16 * self._low
         self._keys = self._directory + _directory_size(self._depth)
         self._norms_at = self._keys + 16 * self._high
-        self._body = self._norms_at + 8 * self.count
+        self._body = self._norms_at + 12 * self.count
         self._columns: dict[int, int] = {}                # those asked for lately, at most 32 MB of them
 
     @classmethod
@@ -4143,7 +4145,7 @@ class Segment:
 
     def loaded(self) -> Segment:
         """The same, read whole."""
-        return self if self.data else Segment.of(self._read(0, self._size))
+        return self if self.data else Segment.of(self._read(0, self.size))
 
     @property
     def end(self) -> int:
@@ -4214,6 +4216,11 @@ class Segment:
         """How many characters each document has, as likeness sees it."""
         return array("I", self._read(self._norms_at + 4 * self.count, 4 * self.count))
 
+    @cached_property
+    def sums(self) -> bytes:
+        """The checksum of each document's wording, as `Rows` has them."""
+        return self._read(self._norms_at + 8 * self.count, 4 * self.count)
+
     def bits(self, key: int) -> int:
         """The documents that have a key as a big integer, the first of the segment in its lowest bit."""
         found = self._columns.get(key)
@@ -4276,8 +4283,8 @@ def without_pauses(make: Callable[..., T]) -> Callable[..., T]:
 
 
 @without_pauses
-def built(first: int, documents: Sequence[Document | None]) -> bytes:
-    """The segment of these documents, numbered from `first`; None is one that is dead."""
+def built(first: int, documents: Sequence[Document | None], sums: bytes) -> bytes:
+    """The segment of these documents, numbered from `first`; None is one that is dead.  `sums` are their checksums."""
     plain: dict[int, list[int]] = defaultdict(list)
     coded: dict[int, list[int]] = defaultdict(list)    # key → number, code, number, code, …
     norms, lengths = array("I"), array("I", [len(each.level) if each else 0 for each in documents])
@@ -4301,7 +4308,7 @@ def built(first: int, documents: Sequence[Document | None]) -> bytes:
                 if 32 * len(numbers) > len(documents):
                     yield key | _COLUMN, len(documents) | _BITS, column_of(numbers, codes, first, len(documents), wide)
 
-    return _laid_out(first, len(documents), postings(), norms.tobytes() + lengths.tobytes(), wide)
+    return _laid_out(first, len(documents), postings(), norms.tobytes() + lengths.tobytes() + sums, wide)
 
 
 class Squeezed(dict):                                 # type: ignore[type-arg]
@@ -4400,7 +4407,8 @@ def joined(segments: Sequence[Segment], dead: Collection[int]) -> bytes:
         norms[number - first] = lengths[number - first] = 0
     wide = any(segment.wide for segment in segments)
     postings = _merged([segment.loaded() for segment in segments], gone, bool(wide))
-    return _laid_out(first, count, postings, norms.tobytes() + lengths.tobytes(), bool(wide))
+    sizes = norms.tobytes() + lengths.tobytes() + b"".join(segment.sums for segment in segments)
+    return _laid_out(first, count, postings, sizes, bool(wide))
 
 
 def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator[tuple[int, int, bytes]]:
@@ -4788,7 +4796,9 @@ class Corpus:
         self.words: Words | None = None               # of the tail, once a process asks a second time
         self.pile: Pile | None = None                 # of the tail, once a process compares a second time
         self.piled = False                            # all of it
-        self.epoch, self.names = "", list[str]()      # which numbering this is, and the files of the segments
+        self.rows: Rows | None = None                 # of which these are the documents
+        self.files: list[Any] = []                    # where the segments are kept
+        self.mark: Any = None                         # of the file that names them
 
     @property
     def starts(self) -> list[int]:
@@ -4912,8 +4922,7 @@ class Places:
         """One is gone."""
         if self._numbers is not None:
             self._numbers.pop(self.keys[number], None)
-        for column in (self.keys, *self.columns[2:]):
-            column[number] = 0
+        self.keys[number] = 0
         self.dead.add(number)
 
     def number(self, key: int) -> int:
@@ -4932,6 +4941,12 @@ class Places:
     def living(self) -> list[int]:
         """The numbers of those that are there, in the order they stand."""
         return sorted((number for number, key in enumerate(self.keys) if key), key=self.places.__getitem__)
+
+    def compacted(self) -> tuple[Self, list[int]]:
+        """The same without those that are gone, and the old numbers of the new ones, in the order they stand."""
+        living = self.living()
+        return type(self)([array(kind, [column[number] for number in living])
+                           for kind, column in zip(self.KINDS, self.columns)]), living
 
     def moved(self, splice: Splice) -> None:
         """The file was written anew."""
@@ -4961,13 +4976,18 @@ class Places:
 
 class Rows(Places):
     """Where the row of each document stands in index.json; and its checksum, how many terms it has, and how often it was
-    recalled, 255 at most."""
+    recalled, 65,535 times at most."""
 
-    KINDS = "QQIIB"
+    KINDS = "QQIIH"
 
     def __init__(self, columns: Sequence[Any] = (), data: bytes = b"", start: int = 0) -> None:
         super().__init__(columns, data, start)
         self.sums, self.lengths, self.counts = self.columns[2:]
+
+    def kill(self, number: int) -> None:
+        """A document is dead: it has no length; its checksum stays, which segments are known by."""
+        super().kill(number)
+        self.lengths[number] = self.counts[number] = 0
 
     @cached_property
     def total(self) -> int:
@@ -5080,6 +5100,9 @@ class Splice:
 # finds the journal and does the rest again; every step may be done twice.
 
 _INDEX_FRAME, _GRAPH_FRAME = (b"[\n", b"\n]\n"), (b'{"entities": {\n', b"\n}}\n")
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)      # what a file of cache/ may turn out to be
+_MANY = 65_535                       # recalls that are told apart; more count as so many
+_TOUCH = rf"(?m)^({ID})\t(\d{{1,9}})\t([1-9]|10)\t(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)$"
 _TOUCHES = 65_536                    # bytes of touches.log after which they are folded in
 _PAGE = re.compile(ID + r"\.md")
 _OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "cache", "graph.json", "vectors.json", "touches.log"))
@@ -5118,19 +5141,20 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
 
     def at(self, number: int) -> Memory:
         """The memory of a document, with its recalls that are not in the file yet."""
-        if number not in self.known:
-            memory = self.written(number)
-            touch = self.counts.get(memory.id)
-            self.known[number] = memory if touch is None else touch.on(memory)
-        return self.known[number]
+        memory = self.written(number)
+        touch = self.counts.get(memory.id) if self.counts else None
+        return memory if touch is None else touch.on(memory)
 
     def written(self, number: int) -> Memory:
         """The memory of a document as the file has it.  StoreDamaged when its row cannot be read."""
-        if self.lines is None:
-            return self.known[number]
+        if number not in self.known:
+            self.known[number] = self._read(number)
+        return self.known[number]
+
+    def _read(self, number: int) -> Memory:
         why: object = "another row stands where it was"
         try:
-            memory = from_row(json.loads(self.lines.line(self.rows.places[number])))
+            memory = from_row(json.loads(self.lines.line(self.rows.places[number]) if self.lines else b""))
             if key_of("id", memory.id) == self.rows.keys[number]:
                 return memory
         except (ValueError, RecursionError) as fault:
@@ -5142,7 +5166,7 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
     def hot(self, times: int) -> Callable[[int], bool]:
         """Whether a document was recalled so often."""
         rows, lately = self.rows, {key_of("id", id) for id, touch in self.counts.items() if touch.count >= times}
-        return lambda number: rows.counts[number] >= min(times, 255) or rows.keys[number] in lately
+        return lambda number: rows.counts[number] >= times or rows.keys[number] in lately
 
     def values(self) -> Any:
         """Every memory, in the order of the file."""
@@ -5159,8 +5183,7 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
             return                                       # the row that cannot be read is told of when it is asked for
         for number, memory in zip(living, memories):
             if self.rows.keys[number] == key_of("id", memory.id):
-                touch = self.counts.get(memory.id)
-                self.known.setdefault(number, memory if touch is None else touch.on(memory))
+                self.known.setdefault(number, memory)
 
     def items(self) -> Any:
         """Every id with its memory."""
@@ -5525,6 +5548,17 @@ class Store:
                 continue
             return self._seen
 
+    def numbered(self) -> Snapshot:
+        """The memories by the numbers that cache/ has for them now, not by those a copy of it had before."""
+        seen = self.load()
+        try:
+            if Rows.from_bytes(_bytes(self.path("cache", "rows.bin")) or b"")[0]["epoch"] == seen.epoch:
+                return seen
+        except _UNREADABLE:
+            pass                                     # it is gone or damaged: all is read, and numbered, again
+        self._seen = None
+        return self.load()
+
     def _opened(self, signature: tuple[int, ...]) -> Snapshot | None:
         """The memories, where cache/ knows where each row stands in this very file; None otherwise."""
         try:
@@ -5534,48 +5568,55 @@ class Store:
                 return None
             shelf = self._shelf(rows, self._lines("index.json", signature), {})
             return Snapshot(shelf, signature, str(head["epoch"]), int(head["ids"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except _UNREADABLE:
             return None
 
     def _parsed(self, signature: tuple[int, ...]) -> Snapshot:
         """The memories, all of them read; where each row stands is noted in cache/."""
-        text = self._text("index.json")
+        data = self._opened_bytes("index.json")
+        text = None if data is None else data.decode("utf-8", "replace")
         try:
             memories = [from_row(row) for row in _list(json.loads(text) if text is not None else [])]
         except (ValueError, RecursionError) as fault:
             raise StoreDamaged(f"index.json cannot be read: {fault}",
                                f"its pages in {self.path('store')} hold the same; the next command rebuilds it") from None
-        places = row_places(text or "[]\n", [memory.id for memory in memories])
-        epoch, rows, known = self._numbered(memories, places or [0] * len(memories))
-        sealed = self.sealed()
-        ids = checksum_of([memory.id for memory in memories])
+        ids = [memory.id for memory in memories]
+        places, sealed = row_places(data or b"[]\n", ids), self.sealed()
+        if text is not None and text.encode() != data:       # a byte that is no text: our places would be others than its
+            places = None
+        epoch, rows, known = self._numbered(memories, range(len(memories)) if places is None else places)
         if signature and places is not None:
-            self._keep_rows(rows, epoch, ids, signature)
+            self._keep_parsed(rows, epoch, checksum_of(ids), signature)
         if sealed or places is None or not signature:
-            return Snapshot(self._shelf(rows, None, known), signature, "", ids)
-        return Snapshot(self._shelf(rows, self._lines("index.json", signature), known), signature, epoch, ids)
+            return Snapshot(self._shelf(rows, None, known), signature, "", checksum_of(ids))
+        return Snapshot(self._shelf(rows, self._lines("index.json", signature), known), signature, epoch, checksum_of(ids))
+
+    def _keep_parsed(self, rows: Rows, epoch: str, ids: int, signature: tuple[int, ...]) -> None:
+        """Note in cache/ what was read, under the lock; where a writer holds it, that one will note more."""
+        if self._held:
+            self._keep_rows(rows, epoch, ids, signature)
+            return
+        try:
+            with Lock(self.path(".lock"), 0):
+                if self._signature() == signature:
+                    self._keep_rows(rows, epoch, ids, signature)
+        except (OSError, StoreBusy):
+            return
 
     def _shelf(self, rows: Rows, lines: Lines | None, known: dict[int, Memory]) -> Shelf:
-        counts = self._counted()
-        for number in [rows.number(key_of("id", id)) for id in counts] if known else ():
-            if number in known:
-                known[number] = counts[known[number].id].on(known[number])
-        return Shelf(rows, lines, known, counts, lambda: _unlink(self.path("cache", "rows.bin")))
+        return Shelf(rows, lines, known, self._counted(), lambda: _unlink(self.path("cache", "rows.bin")))
 
-    def _numbered(self, memories: list[Memory], places: list[int]) -> tuple[str, Rows, dict[int, Memory]]:
+    def _numbered(self, memories: list[Memory], places: Sequence[int]) -> tuple[str, Rows, dict[int, Memory]]:
         """A number for each memory: the one it had in cache/ while its wording is the same, else a new one."""
         try:
             head, rows = Rows.from_bytes(self._vault.open(_bytes(self.path("cache", "rows.bin")) or b"", "cache/rows.bin"))
             epoch, rows = str(head["epoch"]), rows.copy()
-        except (ValueError, KeyError, TypeError, AgentMemoryError):
+        except (*_UNREADABLE, AgentMemoryError):
             epoch, rows = self._chance(4).hex(), Rows()
         known: dict[int, Memory] = {}
         for memory, place in zip(memories, places):
             number = rows.number(key_of("id", memory.id))
-            if number < 0 or rows.sums[number] != wording(memory):
-                number = self._renumbered(rows, memory, place, number)
-            rows.places[number], rows.counts[number] = place, min(memory.access_count, 255)
-            known[number] = memory
+            known[self._placed(rows, memory, rows.places[number] if number in known else place, number)] = memory
         for number in [number for number, key in enumerate(rows.keys) if key and number not in known]:
             rows.kill(number)
         return epoch, rows, known
@@ -5584,7 +5625,7 @@ class Store:
         """A new document for a memory, in place of its old one."""
         if old >= 0:
             rows.kill(old)
-        count = min(memory.access_count, 255)
+        count = min(memory.access_count, _MANY)
         return rows.add(key_of("id", memory.id), place, wording(memory), self._measure(memory.content), count)
 
     def _keep_rows(self, rows: Rows, epoch: str, ids: int, signature: tuple[int, ...]) -> None:
@@ -5597,29 +5638,38 @@ class Store:
 
     def _counted(self) -> dict[str, Touch]:
         """What touches.log says; a line cut short is skipped."""
-        found = {}
-        for line in (_bytes(self.path("touches.log")) or b"").decode("ascii", "replace").splitlines():
-            id, count, importance, at = (line.split("\t") + [""] * 4)[:4]
-            if count.isdecimal() and importance.isdecimal() and at:
-                found[id] = Touch(int(count), int(importance), at)
-        return found
+        try:
+            text = (_bytes(self.path("touches.log")) or b"").decode("ascii", "replace")
+        except OSError:
+            return {}
+        return {id: Touch(int(count), int(importance), at) for id, count, importance, at in re.findall(_TOUCH, text)}
 
     def touch(self, ids: Iterable[str], grown: Callable[[Memory], Memory]) -> None:
         """Count a recall of each of these: in index.json while that is small, beside it once to rewrite it takes long."""
         with self.lock() as lock:
-            seen = self.load()
-            if not self.small():
-                touched = [grown(memory) for id in ids if (memory := seen.memories.get(id))]
-                _append(self.path("touches.log"), "".join(
-                    f"{m.id}\t{m.access_count}\t{m.importance}\t{m.last_accessed}\n" for m in touched))
-            elif not self._recounted(lock, seen, {id: grown(memory) for id in ids if (memory := seen.memories.get(id))}):
-                draft = self.begin(lock)                 # there is something to mend first
-                for id in ids:
-                    if id in draft.memories:
-                        draft.put(grown(draft.memories[id]))
-                self.commit(draft)
+            self._held = lock
+            try:
+                self._touched(lock, ids, grown)
+            finally:
+                self.let_go()
         if (_mark_of(self.path("touches.log")) or (0,) * 4)[2] > _TOUCHES:
             self.settle()
+
+    def _touched(self, lock: Lock, ids: Iterable[str], grown: Callable[[Memory], Memory]) -> None:
+        seen = self.load()
+        touched = {id: grown(memory) for id in ids if (memory := seen.memories.get(id))}
+        if not self.small():
+            _append(self.path("touches.log"), "".join(
+                f"{m.id}\t{m.access_count}\t{m.importance}\t{m.last_accessed}\n" for m in touched.values()))
+        elif not self._recounted(lock, seen, touched):
+            draft = self.begin(lock)                     # there is something to mend first
+            for id in touched.keys() & draft.memories.keys():
+                draft.put(grown(draft.memories[id]))
+            self.commit(draft)
+
+    def let_go(self) -> None:
+        """The lock is about to be given back."""
+        self._held = None
 
     def _recounted(self, lock: Lock, seen: Snapshot, touched: dict[str, Memory]) -> bool:
         """Pages and index.json with other counts, and as old as they were: whoever edits a page meanwhile makes it newer.
@@ -5627,11 +5677,11 @@ class Store:
         False, and nothing done, where the pages were not looked at or one of these differs from the index.
         """
         looked = seen.signature == self._looked and len(seen.memories) <= self._settings["store"]["watch_pages"]
-        if not looked or os.path.exists(self.path(".journal.json")):
+        if seen.memories.counts or not looked or os.path.exists(self.path(".journal.json")):
             return False
         if any(_bytes(self.page_path(id)) != page(seen.memories.written(seen.memories.number(id))).encode() for id in touched):
             return False
-        self._held, written = lock, seen.signature[0]
+        written = seen.signature[0]
         for id, memory in touched.items():
             _replace_file(self.page_path(id), [page(memory).encode()], together=True, durable=False)
             os.utime(self.page_path(id), ns=(written, written))
@@ -5651,9 +5701,13 @@ class Store:
 
     def _text(self, name: str) -> str | None:
         """A JSON file as text, opened by the vault; None when there is none."""
+        data = self._opened_bytes(name)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def _opened_bytes(self, name: str) -> bytes | None:
         data = _bytes(self.path(name))
         try:
-            return None if data is None else self._vault.open(data, name).decode("utf-8", "replace")
+            return None if data is None else self._vault.open(data, name)
         except KeyTrouble:
             if not self._vault.proved(name):
                 raise
@@ -5700,11 +5754,11 @@ class Store:
         """A file of cache/; {} when there is none that can be read."""
         return _json_object(self.path("cache", name))
 
-    def cache(self, name: str, data: bytes) -> bool:
+    def cache(self, name: str, data: bytes, durable: bool = False) -> bool:
         """Keep what can be worked out again; False where that cannot be written, which does not matter."""
         try:
             os.makedirs(self.path("cache"), mode=0o700, exist_ok=True)
-            _replace_file(self.path("cache", name), [data], durable=False)
+            _replace_file(self.path("cache", name), [data], durable=durable)
         except OSError:
             return False
         return True
@@ -5856,6 +5910,8 @@ class Store:
         fresh = not os.path.exists(self.path("index.json"))
         ours = not os.path.exists(self.root) or self._ours()
         for name in ("", "store", "backups", "rooms", "cache"):
+            if name == "cache" and os.path.isfile(self.path(name)):
+                _unlink(self.path(name))
             if not os.path.isdir(self.path(name)):
                 os.makedirs(self.path(name), mode=0o700, exist_ok=True)
             elif fresh and ours:                         # never the mode of a directory we were only pointed at
@@ -5919,7 +5975,8 @@ class Store:
         on, sealed = self._vault.on(), set(self._vault.sealed_files())
         if on == ("index.json" in sealed):
             return False
-        self.uncache((), "")
+        with self.lock("cache/index.lock"):              # whoever is indexing now would leave words in clear
+            self.uncache(("index.lock",), "")
         backups = [f"backups/{name}" for name in self.backup_names()]
         for name in [*backups, *_SEALABLE]:
             if os.path.exists(self.path(name)) and (name in sealed) != on:
@@ -5958,8 +6015,7 @@ class Store:
 
     def commit(self, draft: Draft, verb: str = "") -> None:
         """Write a draft out, whole."""
-        touched = [memory for id in draft.seen.memories.counts if id not in draft.puts and (memory := draft.memories.get(id))]
-        if not draft.puts and not draft.drops and not touched:
+        if not draft.puts and not draft.drops and not draft.seen.memories.counts:
             return
         if verb:
             self.backup()
@@ -5969,7 +6025,7 @@ class Store:
             self.write(".journal.json", {
                 "verb": verb, "at": stamp(self._now()), "puts": [to_row(memory) for memory in draft.puts.values()],
                 "drops": draft.drops, "before": [to_row(memory) for memory in before], "lifted": draft.lifted})
-        self._apply(list(draft.puts.values()), draft.drops, touched)
+        self._apply(list(draft.puts.values()), draft.drops)
         self._close_journal(verb)
 
     def _close_journal(self, verb: str) -> None:
@@ -5983,9 +6039,10 @@ class Store:
         else:
             os.replace(self.path(".journal.json"), self.path(".undo.json"))
 
-    def _apply(self, puts: list[Memory], drops: list[str], touched: Sequence[Memory] = ()) -> None:
-        """Every file as it should be after these changes; may be done twice."""
-        seen = self.load()
+    def _apply(self, puts: list[Memory], drops: list[str]) -> None:
+        """Every file as it should be after these changes, and with the recalls that wait; may be done twice."""
+        seen, changed = self.load(), {*drops, *(memory.id for memory in puts)}
+        touched = [memory for id in seen.memories.counts if id not in changed and (memory := seen.memories.get(id))]
         old = {memory.id: seen.memories.written(number) for memory in (*puts, *touched)
                if (number := seen.memories.number(memory.id)) >= 0}
         puts = [self._write_page(memory, old.get(memory.id)) for memory in puts]
@@ -6014,7 +6071,7 @@ class Store:
         if shelf.lines is None:                  # nobody knows where its rows stand: all are written anew
             written = {memory.id: memory for memory in (*shelf.values(), *puts) if memory.id not in drops}
         changes: dict[int, bytes | None] = {key_of("id", id): to_line(memory).encode() for id, memory in written.items()}
-        changes |= dict.fromkeys([key_of("id", id) for id in drops])
+        changes |= dict.fromkeys([key_of("id", id) for id in drops if shelf.get(id)])      # their rows are where we think
         splice, places = (shelf.lines or Lines(_nothing, 0, *_INDEX_FRAME)).changed(changes, rows if shelf.lines else Places())
         rows.moved(splice)
         ids = seen.ids ^ checksum_of([id for id in (*drops, *written) if (rows.number(key_of("id", id)) >= 0) == (id in drops)])
@@ -6026,13 +6083,17 @@ class Store:
             number = rows.number(key_of("id", memory.id))
             known.pop(number, None)
             known[self._placed(rows, memory, places[key_of("id", memory.id)], number)] = memory
-        self._put_index(splice, rows, known, seen.epoch or self._chance(4).hex(), ids, unchanged)
+        epoch = seen.epoch or self._chance(4).hex()
+        if len(rows.dead) > 1024 + 2 * len(rows):        # a new numbering, without the many that are dead
+            rows, old = rows.compacted()
+            epoch, known = self._chance(4).hex(), {new: known[number] for new, number in enumerate(old) if number in known}
+        self._put_index(splice, rows, known, epoch, ids, unchanged)
 
     def _placed(self, rows: Rows, memory: Memory, place: int, number: int) -> int:
         """Note where the row of a memory stands now; returns its document, a new one when its wording changed."""
         if number < 0 or rows.sums[number] != wording(memory):
             return self._renumbered(rows, memory, place, number)
-        rows.places[number], rows.counts[number] = place, min(memory.access_count, 255)
+        rows.places[number], rows.counts[number] = place, min(memory.access_count, _MANY)
         return number
 
     def _put_index(self, splice: Splice, rows: Rows, known: dict[int, Memory], epoch: str, ids: int, unchanged: int) -> None:
@@ -6100,7 +6161,7 @@ class Store:
                 places.places[number] = put[key]
             elif line is not None:
                 places.add(key, put[key])
-        self._put_graph(splice, places)
+        self._put_graph(splice, places.compacted()[0] if len(places.dead) > 1024 + 2 * len(places) else places)
         if any(id.encode() in (_bytes(self.path("graph.json")) or b"") for id in drops):        # linked under other rules
             self._write_graph(self.fresh_graph({id: memory for id, memory in seen.memories.items() if id not in drops}))
 
@@ -6111,7 +6172,7 @@ class Store:
             head, places = Places.from_bytes(_bytes(self.path("cache", "names.bin")) or b"")
             if mark and head.get("stamp") == list(mark) and not self.sealed():
                 return self._lines("graph.json", mark), places.copy()
-        except (OSError, ValueError, KeyError, TypeError):
+        except _UNREADABLE:
             pass                                     # all of it is written anew
         return None, Places()
 
@@ -6415,6 +6476,7 @@ class Transaction:
         try:
             self.draft = self._store.begin(self._lock)
         except BaseException:
+            self._store.let_go()
             self._lock.__exit__()
             raise
         return self.draft
@@ -6425,6 +6487,7 @@ class Transaction:
             if kind is None and (self.draft.puts or self.draft.drops):
                 self._store.commit(self.draft, self._verb)
         finally:
+            self._store.let_go()
             self._lock.__exit__()
 
 
@@ -6536,7 +6599,7 @@ def _json_object(path: str) -> dict[str, Any]:
     """The object in a JSON file; {} when there is none that can be read."""
     try:
         found = json.loads(_bytes(path) or b"{}")
-    except ValueError:
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -6651,11 +6714,12 @@ def _nothing(place: int, size: int) -> bytes:
 
 
 def _unlink(path: str) -> None:
-    """Remove a file; one in cache/ may be gone or renamed by now, for that is written without the lock."""
+    """Remove a file of cache/; it may be gone by now, or somebody's directory."""
     try:
         os.unlink(path)
-    except FileNotFoundError:
-        return
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        if os.path.isfile(path):
+            raise
 
 
 def _sync_folder(path: str) -> None:
@@ -7497,8 +7561,8 @@ class AgentMemory:
         self._inspector = Inspector(self.settings["suspicion"])
         self._language = Language(self.settings)
         self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of, term_count)
-        self._kept: tuple[Any, Corpus] | None = None     # what was searched last, and for which state of the files
-        self._compared = False
+        self._kept: Corpus | None = None             # what was searched last
+        self._compared = self._unkept = False        # a text was compared; cache/ did not take a segment
         self._backend: Backend | None = None
         self._tried = False
         self._mutex = allocate_lock()
@@ -7685,10 +7749,12 @@ class AgentMemory:
             with self._store.lock("cache/index.lock"):
                 seen = self._store.load()
                 corpus = self._corpus(seen)
-                if corpus.segments:
-                    self._merge(seen, corpus, list(corpus.segments), [n for n in seen.memories.rows.dead if n < corpus.end])
+                gone = [number for number in seen.memories.rows.dead if number < corpus.end]
+                if not corpus.segments or self._merge(seen, corpus, list(corpus.segments), gone):
+                    return
         except (OSError, StoreBusy):
-            self._store.uncache((), "segment")
+            pass                                     # nothing of it may stay
+        self._store.uncache((), "segment")
 
     def _erased(self, draft: Draft, memory: Memory) -> Forgotten:
         files = self._store.erase(memory.id)
@@ -7860,14 +7926,14 @@ class AgentMemory:
         The second question of a process finds the words of the tail indexed, 0.1 ms for each of its texts, once; the
         second comparison finds it piled up.
         """
-        mark = (seen.signature, self._store.mark_of("cache", "segments.json"))
-        old = self._kept[1] if self._kept else None
-        if old is None or self._kept[0] != mark:      # type: ignore[index]
-            new = self._corpus_of(seen, old)
-            self._kept = (mark, new)
-        elif asked and old.words is None:
-            old.words = Words(self.settings["retrieval"]["k1"], self.settings["retrieval"]["b"])
-        corpus = self._kept[1]                        # type: ignore[index]
+        mark, old = self._store.mark_of("cache", "segments.json"), self._kept
+        if old is None or old.rows is not seen.memories.rows or old.mark != mark:
+            self._kept = corpus = self._corpus_of(seen, old)
+            corpus.mark = mark
+        else:
+            corpus = old
+            if asked and corpus.words is None:
+                corpus.words = Words(self.settings["retrieval"]["k1"], self.settings["retrieval"]["b"])
         if corpus.words is not None:
             for number in [*(corpus.words.ids() - corpus.tail.keys())]:
                 corpus.words.remove(number)
@@ -7891,30 +7957,38 @@ class AgentMemory:
             corpus.piled = True
 
     def _corpus_of(self, seen: Snapshot, old: Corpus | None) -> Corpus:
-        manifest = self._store.cached("segments.json")
-        made_for = [seen.epoch, self._made_for]
-        segments: list[Segment] = []
-        if seen.epoch and manifest.get("made_for") == made_for:
-            same = old is not None and old.names == manifest.get("files")
-            segments = list(old.segments) if same and old else self._segments(manifest.get("files"))
-        end = segments[-1].end if segments else 0
         shelf, rows = seen.memories, seen.memories.rows
+        manifest = self._store.cached("segments.json") if seen.epoch else {}
+        files = manifest.get("files") if manifest.get("made_for") == [seen.epoch, self._made_for] else None
+        same = old is not None and files and old.files == files
+        segments = list(old.segments) if same and old else self._segments(files or [])
+        if not all(segment.sums == rows.sums[segment.first:segment.end].tobytes() for segment in segments):
+            segments = []                            # made of another numbering: an older cache/ was put here, say
+        end = segments[-1].end if segments else 0
         tail = {number: shelf.at(number) for number in range(end, len(rows.keys)) if rows.keys[number]}
         corpus = Corpus(segments, [number for number in rows.dead if number < end], tail, self._dimensions)
-        corpus.names = list(manifest["files"]) if segments else []
-        if old is not None and old.epoch == seen.epoch and old.end == end:
+        corpus.rows, corpus.files = rows, files if segments and files else []
+        if old is not None and old.end == end and all(
+                old.tail[number].content == tail[number].content for number in old.tail.keys() & tail.keys()):
             corpus.words, corpus.pile = old.words, old.pile
-        corpus.epoch = seen.epoch
         return corpus
 
-    def _segments(self, names: Any) -> list[Segment]:
-        """The segments of these files; none when one is missing, damaged or out of place."""
+    def _segments(self, files: Any) -> list[Segment]:
+        """The segments in these files; none when one is missing, changed or out of place."""
         try:
-            segments = [Segment(self._store.cached_reader(name)) for name in names]
+            segments = [self._segment(*file) for file in files]
         except (OSError, ValueError, TypeError):
             return []
         starts = [0, *(segment.end for segment in segments)]
         return segments if all(segment.first == start for segment, start in zip(segments, starts)) else []
+
+    def _segment(self, name: str, size: int, time: int, checksum: int) -> Segment:
+        """The segment in a file that is as it was written; a copy of it with another time is read whole once more."""
+        from zlib import crc32
+        mark, read = self._store.mark_of("cache", name), self._store.cached_reader(name)
+        if mark is None or mark[2] != size or mark[0] != time and crc32(read(0, size)) != checksum:
+            raise ValueError(f"{name} is not as it was written")
+        return Segment(read)
 
     @cached_property
     def _made_for(self) -> int:
@@ -7934,45 +8008,54 @@ class AgentMemory:
 
         It is for speed alone: where nothing can be written, or another process is at it, nothing happens.
         """
-        corpus = self._kept[1] if self._kept else None
-        if corpus and len(corpus.tail) < (least or self.settings["store"]["tail"]):
+        least = least or self.settings["store"]["tail"]
+        if self._unkept or self._kept and len(self._kept.tail) < least:
             return 0                                 # what was added just now counts next time
         try:
             seen = self._store.load()
-            if not seen.epoch or len(seen.memories.rows.keys) - self._corpus(seen).end < (least or self.settings["store"]["tail"]):
+            if not seen.epoch or len(seen.memories.rows.keys) - self._corpus(seen).end < least:
                 return 0
             with self._store.lock("cache/index.lock", 0):
-                return self._indexed(self._store.load(), limit)
+                return self._indexed(self._store.numbered(), limit)
         except (OSError, StoreBusy):
             return 0
 
     def _indexed(self, seen: Snapshot, limit: int) -> int:
-        corpus = self._corpus(seen)
-        numbers = range(corpus.end, min(corpus.end + limit, len(seen.memories.rows.keys)))
+        corpus, rows = self._corpus(seen), seen.memories.rows
+        numbers = range(corpus.end, min(corpus.end + limit, len(rows.keys)))
+        if not numbers or not seen.epoch:
+            return 0
         documents = [self._document(corpus.tail[number]) if number in corpus.tail else None for number in numbers]
-        self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents))])
-        return len(numbers)
+        sums = rows.sums[numbers.start:numbers.stop].tobytes()
+        kept = self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents, sums))])
+        self._unkept = not kept                      # not tried again in this process
+        return len(numbers) if kept else 0
 
     def _document(self, memory: Memory) -> Document:
         return document(memory, self._entities(memory.content), self._dimensions)
 
-    def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = ()) -> None:
-        """Write segments that are new, those of like size merged; each document is merged some log₂(n / tail) times."""
-        names = [*corpus.names, *("" for _ in segments[len(corpus.names):])]
+    def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = ()) -> bool:
+        """Keep segments, those of like size merged: a document is merged some log₂(n / tail) times.  Whether that worked."""
+        files = [*corpus.files, *([] for _ in segments[len(corpus.files):])]
         for at, segment in enumerate(segments):
             if any(segment.first <= number < segment.end for number in purged):
-                segments[at], names[at] = Segment.of(joined([segment], purged)), ""
+                segments[at], files[at] = Segment.of(joined([segment], purged)), []
         while len(segments) > 1 and segments[-2].count < 2 * segments[-1].count:
-            segments[-2:] = [Segment.of(joined(segments[-2:], seen.memories.rows.dead))]
-            names[-2:] = [""]
-        for at, segment in enumerate(segments):
-            if not names[at]:
-                names[at] = f"segment_{segment.first}_{segment.end}_{os.urandom(4).hex()}.bin"
-                if not self._store.cache(names[at], segment.data):
-                    return
-        manifest = {"made_for": [seen.epoch, self._made_for], "files": names}
-        if self._store.cache("segments.json", json.dumps(manifest).encode()):
-            self._store.uncache(names, "segment_")
+            segments[-2:], files[-2:] = [Segment.of(joined(segments[-2:], seen.memories.rows.dead))], [[]]
+        files = [file or self._written(segment) for file, segment in zip(files, segments)]
+        manifest = json.dumps({"made_for": [seen.epoch, self._made_for], "files": files}).encode()
+        if not all(files) or self._store.sealed() or not self._store.cache("segments.json", manifest, durable=True):
+            return False
+        self._store.uncache([name for name, *_ in files], "segment_")
+        return True
+
+    def _written(self, segment: Segment) -> list[Any]:
+        """Put a segment into a file of cache/: its name, size, time and checksum; [] where it cannot be kept."""
+        from zlib import crc32
+        name = f"segment_{segment.first}_{segment.end}_{os.urandom(4).hex()}.bin"
+        kept = self._store.cache(name, segment.data, durable=True)
+        mark = self._store.mark_of("cache", name) if kept else None
+        return [name, mark[2], mark[0], crc32(segment.data)] if mark else []
 
     # ── by words ──
 

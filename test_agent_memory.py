@@ -4704,6 +4704,10 @@ class BitSums(unittest.TestCase):
                 self.assertEqual(am.places_of(am.at_least(planes, least, among)), expected)
 
 
+def built(documents: list[am.Document | None], first: int = 0) -> bytes:
+    return am.built(first, documents, bytes(4 * len(documents)))
+
+
 class Segments(unittest.TestCase):
     """A segment tells of its documents what they are, and so does what it is merged into."""
 
@@ -4737,27 +4741,27 @@ class Segments(unittest.TestCase):
         for count in (0, 1, 5, 40, 200):
             documents = self.documents(chance, count)
 
-            self.check(am.Segment.of(am.built(0, documents)), documents)
+            self.check(am.Segment.of(built(documents)), documents)
 
     def test_merged_segments_are_what_one_would_have_been_without_the_dead(self) -> None:
         chance = random.Random(23)
         for _ in range(6):
             documents = self.documents(chance, 90)
             cuts = [0, chance.randrange(1, 40), chance.randrange(41, 80), 90]
-            parts = [am.Segment.of(am.built(start, documents[start:end])) for start, end in itertools.pairwise(cuts)]
+            parts = [am.Segment.of(built(documents[start:end], start)) for start, end in itertools.pairwise(cuts)]
             dead = {number for number in range(90) if chance.random() < 0.2}
 
             merged = am.Segment.of(am.joined(parts, dead))
 
             self.assertEqual((merged.first, merged.end), (0, 90))
             self.check(merged, [None if number in dead else each for number, each in enumerate(documents)])
-            self.assertEqual(merged.data, am.built(0, [None if n in dead else each for n, each in enumerate(documents)]))
+            self.assertEqual(merged.data, built([None if n in dead else each for n, each in enumerate(documents)]))
 
     def test_a_term_said_more_often_than_fits_is_kept_exactly(self) -> None:
         often = am.document(am.Memory("m", am.Clean("redis " * 5000 + "cache")), (), 64)
         few = am.document(am.Memory("m", am.Clean("redis cache")), (), 64)
 
-        segment = am.Segment.of(am.joined([am.Segment.of(am.built(0, [few])), am.Segment.of(am.built(1, [often]))], ()))
+        segment = am.Segment.of(am.joined([am.Segment.of(built([few])), am.Segment.of(built([often], 1))], ()))
 
         self.check(segment, [few, often])
 
@@ -4771,7 +4775,7 @@ class Segments(unittest.TestCase):
         for _ in range(25):
             seeds = ["".join(chance.choices(Closest.WORDS, k=chance.randrange(3, 30))) for _ in range(3)]
             texts = [Closest().edited(chance, chance.choice(seeds)) for _ in range(40)]
-            segment = am.Segment.of(am.built(0, [am.document(am.Memory("m", am.Clean(text)), (), 64) for text in texts]))
+            segment = am.Segment.of(built([am.document(am.Memory("m", am.Clean(text)), (), 64) for text in texts]))
             pile = am.Pile()
             for at, text in enumerate(texts):
                 pile.add(at, text, ())
@@ -4980,6 +4984,136 @@ class Large(Spec):
         self.reopen(config=self.SMALL).remember("a third thing entirely")
 
         self.assertEqual(self.memory.get(id).access_count, 1)
+
+    def test_waiting_counts_survive_whatever_comes_before_the_next_write(self) -> None:
+        steps: dict[str, Callable[[], object]] = {
+            "sync": lambda: self.memory.sync(), "doctor --fix": lambda: self.memory.doctor(fix=True),
+            "small again": lambda: self.reopen().recall("redis"),
+            "laid out otherwise": lambda: (self.root / "index.json").write_text(json.dumps(self.index(), indent=1)),
+            "as it is": lambda: None}
+        if HAS_CRYPTOGRAPHY:
+            steps["encrypted"] = lambda: self.environment.update(AGENT_MEMORY_ENCRYPT="on")
+        for name, step in steps.items():
+            shutil.rmtree(self.root, ignore_errors=True)
+            self.reopen(config=self.SMALL)
+            id = self.memory.remember("Redis runs in cluster mode").id
+            for _ in range(12):
+                self.memory.recall("redis")
+            step()
+            self.reopen(config=self.SMALL).remember("something else")
+            with self.subTest(name):
+                kept = self.reopen(config=self.SMALL).get(id)
+                self.assertEqual((kept.access_count, kept.importance), (13 if name == "small again" else 12, 6))
+                self.assertIn(f"access_count: {kept.access_count}\n", self.page(id))
+
+    def test_counts_nobody_could_have_counted_are_not_taken_in(self) -> None:
+        id = self.memory.remember("Redis runs in cluster mode").id
+        for line in (f"{id}\t{'9' * 5000}\t5\t2026-08-17T03:31:06+00:00", f"{id}\t7\t999\t2026-08-17T03:31:06+00:00",
+                     f"{id}\t7\t5\tjunk password=hunter2secret", f"x{id}\t7\t5\t2026-08-17T03:31:06+00:00"):
+            (self.root / "touches.log").write_text(line + "\n")
+
+            self.assertEqual(self.reopen(config=self.SMALL).get(id).access_count, 0)
+
+    def test_a_replayed_journal_keeps_the_counts(self) -> None:
+        id = self.memory.remember("Redis runs in cluster mode").id
+        for _ in range(5):
+            self.memory.recall("redis")
+        log = (self.root / "touches.log").read_bytes()
+        other = self.memory.remember("something else").id
+        for before in (True, False):
+            journal = (self.root / ".undo.json").read_bytes()
+            if before:                                   # killed when the journal was written, and nothing else
+                self.memory.undo()
+                (self.root / "touches.log").write_bytes(log.replace(b"\t5\t", b"\t9\t"))
+            (self.root / ".journal.json").write_bytes(journal)
+
+            self.reopen(config=self.SMALL).list()
+
+            self.assertIn(other, [row["id"] for row in self.index()])
+            self.assertIn(f"access_count: {self.memory.get(id).access_count}\n", self.page(id))
+            self.assertGreaterEqual(self.memory.get(id).access_count, 5)
+
+    def test_rows_that_are_not_where_they_seem_are_never_cut_at_the_wrong_place(self) -> None:
+        for number in range(12):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        rows, data = self.index(), (self.root / "index.json").read_bytes()
+        parts = data.split(b",\n")
+        for odd in (b",\n".join(parts[:5]) + b",\n\n" + b",\n".join(parts[5:]), data.replace(b"about Redis", b"about R\xe9dis", 3),
+                    b",\n".join(parts[:5]) + b" ,\n" + b",\n".join(parts[5:]), data.replace(b"}\n]", b"}\n\n]")):
+            (self.root / "index.json").write_bytes(odd)
+            self.reopen(config=self.SMALL).edit(rows[6]["id"], "another wording of the sixth")
+            self.memory.forget(rows[5]["id"])
+
+            found = [row["id"] for row in self.index()]
+            self.assertEqual(found, [row["id"] for row in rows if row["id"] != rows[5]["id"]])
+            self.assertEqual(len(self.reopen(config=self.SMALL).list()), 11)
+            shutil.rmtree(self.root)
+            self.memory = self.reopen(config=self.SMALL)
+            self.memory.import_rows(json.dumps(row) for row in rows)
+            self.assertEqual(len(self.index()), 12)
+
+    def test_an_older_copy_of_the_cache_gives_no_wrong_answer(self) -> None:
+        for number in range(20):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        shutil.copytree(self.root / "cache", self.root.parent / "older")
+        old = self.memory
+        old.import_rows([json.dumps({"text": text}) for text in (
+            "zebra giraffe walrus", "note 0 about Redis!", "marble granite", "note 7919 about Redis!", "copper zinc tin")])
+        shutil.rmtree(self.root / "cache")
+        shutil.copytree(self.root.parent / "older", self.root / "cache")
+        self.reopen(config=self.SMALL).recall("redis")
+
+        for memory in (old, self.reopen(config=self.SMALL)):
+            for number in range(9):
+                memory.remember(f"fact {number * 104729} about Kafka {id(memory) % 997}")
+            for words in ("zebra giraffe walrus", "marble granite", "copper zinc tin"):
+                self.assertEqual([hit.content for hit in memory.recall(words, touch=False)], [words])
+                self.assertEqual(memory.remember(words).outcome, "unchanged")
+        self.agree()
+
+    def test_a_cache_that_takes_no_segment_stops_nothing(self) -> None:
+        (self.root / "cache").mkdir(parents=True)
+        for number in range(3):                          # a directory stands where the list of segments would
+            (self.root / "cache" / "segments.json").mkdir(exist_ok=True)
+            self.memory.remember(f"note {number * 7919} about Redis")
+
+        done = self.memory.import_rows(json.dumps({"text": f"fact {n * 104729} of {n}"}) for n in range(40))
+
+        self.assertEqual((done.added, self.memory.sync()), (40, 0))
+        self.assertEqual(len(self.reopen(config=self.SMALL).recall("redis")), 3)
+
+    def test_odd_things_in_the_cache_stop_nothing(self) -> None:
+        for number in range(20):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        for name in ("rows.bin", "names.bin", "segments.json", "segment", "touches.log", "cache"):
+            for odd in ("deep", "directory", "cut", "other"):
+                path = next((self.root / "cache").glob("segment_*")) if name == "segment" else (
+                    self.root / name if name in ("touches.log", "cache") else self.root / "cache" / name)
+                data = path.read_bytes() if path.is_file() else b"x"
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                if odd == "directory":
+                    path.mkdir()
+                else:
+                    path.write_bytes({"deep": b"[" * 100_000, "cut": data[:len(data) // 2], "other": data[:-1] + b"?"}[odd])
+                with self.subTest(name, odd=odd):
+                    self.assertEqual(len(self.reopen(config=self.SMALL).recall("redis", top_k=30)), 20)
+                    self.assertEqual(self.memory.remember("note 7919 about Redis").outcome, "unchanged")
+                    self.memory.remember("note 7919 about Redis", importance=9)
+                    self.assertEqual(self.memory.stats().total, 20)
+                if path.is_dir() and name != "cache":
+                    path.rmdir()
+                self.memory.sync()
+
+    def test_numbers_of_the_dead_do_not_pile_up(self) -> None:
+        for number in range(20):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        for _ in range(20):
+            self.memory.import_rows(json.dumps({"text": f"fact {n * 104729} of Name{n}", "importance": 3}) for n in range(120))
+            self.memory.undo()
+
+        self.assertLess((self.root / "cache" / "rows.bin").stat().st_size, 40_000)
+        self.assertLess((self.root / "cache" / "names.bin").stat().st_size, 25_000)
+        self.agree()
 
     def test_a_long_log_of_counts_is_folded_in_by_a_recall(self) -> None:
         self.memory.remember("Redis runs in cluster mode")

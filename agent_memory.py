@@ -5103,14 +5103,14 @@ _SIGNS = b"0" * 128 + b"1" * 128
 
 
 def head_of(data: bytes) -> tuple[dict[str, Any] | None, bytes]:
-    """What the beginning of vectors.json says of its backend, None when that cannot be told, and all that stands before
-    its entries, b"" when they are not one a line."""
+    """What the beginning of vectors.json says of its backend, None when it stands elsewhere, and all that comes before the
+    entries, b"" when they are not one a line."""
     start, found, rest = data.partition(b'"vectors": {')
     try:
         head = json.loads(start + b'"vectors": {}}') if found else None
     except ValueError:
         head = None
-    if not isinstance(head, dict):
+    if not isinstance(head, dict) or "backend" not in head:
         return None, b""
     del head["vectors"]
     return head, start + found + b"\n" if rest[:1] == b"\n" else b""

@@ -5083,21 +5083,21 @@ class Splice:
 
 # ── vectors of a service ──
 #
-# vectors.json has a vector a line; cache/ the same as a matrix of 32-bit floats, and their signs, a bit each.
+# vectors.json has a vector a line; cache/ the same as a matrix of 32-bit floats, and of their signs, a bit each.
 # A row is never moved: a new vector is a new row, one that is gone leaves a row of zeros.
 #
-#     100,000 rows of 1,024, a question        warm      new process
-#     NumPy: every cosine                      27 ms     …
-#     the signs, then the best cosines         …         …
-#     every cosine in plain Python             3.5 s
+#     a question to 100,000 rows of 1,024      CPU ms, warm     in a new process
+#     the signs, then the best cosines         75               112
+#     every cosine, by NumPy                   80               183
+#     every cosine, in plain Python            3,500
 #
-# Of the best 20 the signs find all where vectors are random, or lie in clusters; .999 where they share a mean and half
-# of them pass the threshold.
+# Of the best 20 above the threshold the signs find all, where vectors are random or lie in clusters; .999 where all share
+# a mean so large that four fifths of them are above it.
 
-_FEW = 2_000                           # rows that are all compared: 70 ms; NumPy alone takes 50 to 100 to be imported
+_FEW = 2_000                           # rows that are all compared: 70 ms; to import NumPy takes 50 to 100
 _NEAREST = 1_000                       # of more rows, so many are answers at most, and so many the signs leave: 35 ms
-_AT_ONCE = 1 << 20                       # bytes NumPy is handed at a time: they stay in the processor, and 4 MB take 4 times as
-#                                        long.  A memory map takes 10 ms, not 27, and kills the process when a file is cut
+_AT_ONCE = 1 << 20                     # bytes NumPy is handed at a time; 4 MB at a time take four times as long.  A memory
+#                                        map is faster on an idle machine alone, and whoever cuts its file kills us
 _SIGN = array("f", [-2.0]).tobytes().index(b"\xc0")      # which byte of a float has its sign
 _SIGNS = b"0" * 128 + b"1" * 128
 
@@ -5185,10 +5185,9 @@ class Matrix:
         if len(rows) > _FEW:
             try:
                 import numpy  # type: ignore[import-not-found, unused-ignore]
+                return self._product(numpy, asked, floor, rows)
             except ImportError:
                 rows = self._alike(asked, rows)
-            else:
-                return self._product(numpy, asked, floor, rows)
         size = 4 * self.size
         return {row: cosine for row in rows
                 if (cosine := _dot(asked, array("f", self._floats(size * row, size)))) >= floor}
@@ -5895,10 +5894,11 @@ class Store:
 
     def _matrix_of(self, mark: tuple[int, ...], size: int) -> Matrix:
         kept = self._matrix
-        if not kept or kept[0] != mark or kept[1] and not self._whole(kept[1], len(kept[2].places.keys), size):
+        if not kept or kept[0] != mark or not self._whole(kept[1], len(kept[2].places.keys), size):
             places, name = self._tabled(mark) or (None, "")
-            self._matrix = (mark, name, self._read_matrix(places, name, size)) if places else self._made_matrix(mark, size)
-        return self._matrix[2]                        # type: ignore[index]
+            kept = (mark, name, self._read_matrix(places, name, size)) if places else self._made_matrix(mark, size)
+            self._matrix = kept
+        return kept[2]
 
     def _read_matrix(self, places: Places, name: str, size: int) -> Matrix:
         return Matrix(places, size, self.cached_reader(f"{name}.f32"), self.cached_reader(f"{name}.bits"))
@@ -5923,18 +5923,27 @@ class Store:
         try:
             _write_at(self.path("cache", f"{name}.f32"), rows())
             _write_at(self.path("cache", f"{name}.bits"), [(0, bytes(signs))])
-        except OSError:
-            self.uncache((), name)                   # the disk is full: what was written would not help
+            if len(bad) > len(places):
+                raise ValueError("vectors.json was laid out by somebody else")
+        except (OSError, ValueError):
+            self.uncache((), name)
             raise
         matrix = self._read_matrix(places, name, size)
+        return self._adopted(mark, name, matrix, lines, bad), name, matrix
+
+    def _adopted(self, mark: tuple[int, ...], name: str, matrix: Matrix, lines: Lines, bad: list[int]) -> tuple[int, ...]:
+        """Keep a matrix that was made while the lock was not held, unless vectors.json changed meanwhile; then it answers
+        this one question."""
         try:
             with self.lock():
                 if _mark_of(self.path("vectors.json")) == mark:
-                    mark = self._without_lines(lines, bad, places) if bad else mark
-                    self._table(name, places, size, mark)
+                    mark = self._without_lines(lines, bad, matrix.places) if bad else mark
+                    self._table(name, matrix.places, matrix.size, mark)
+                else:
+                    self.uncache((), name)
         except (OSError, StoreBusy):
             pass                                     # the next process makes it again
-        return mark, name, matrix
+        return mark
 
     def _without_lines(self, lines: Lines, bad: list[int], places: Places) -> tuple[int, ...]:
         """vectors.json without the lines that nobody can read; what else was paid for stays."""
@@ -5952,7 +5961,7 @@ class Store:
     def change_vectors(self, of: Mapping[str, Any], new: Mapping[str, Any], gone: Set[int] = frozenset()) -> None:
         """Put vectors of a backend into vectors.json, in place of all those of another, and take out those of these keys.
 
-        The lock must be held.  Those that stay are copied by the kernel, COPY.
+        The lock must be held.  What stays is copied by the kernel: 100,000 vectors of 1,024 are 1.2 GB, and take 1 s.
         """
         found = self.vectors_of()
         same = all(found.get(key) == value for key, value in of.items())
@@ -8410,10 +8419,7 @@ class AgentMemory:
         documents, missing = paired(seen.memories.rows, matrix.places)
         near: dict[int, float] = {}
         for numbers in _batches(list(filter(allowed, missing)), 4096):      # 130 MB of vectors at a time
-            memories = map(seen.memories.at, numbers)
-            fresh = embedded({memory.id: memory.content for memory in memories})
-            if any(len(vector) != matrix.size for vector in fresh.values()):
-                raise BackendDown(f"vectors of unequal sizes, {matrix.size} for the question")
+            fresh = embedded({memory.id: memory.content for memory in map(seen.memories.at, numbers)})
             near |= {seen.memories.number(id): cosine for id, cosine in nearest(asked, fresh, floor)}
         rows = matrix.near(asked, floor, allowed.among(documents))
         return near | {documents[row]: cosine for row, cosine in rows.items()}
@@ -8444,7 +8450,10 @@ class AgentMemory:
         fresh: dict[str, Any] = {}
         try:
             for ids in _batches(list(texts), 256):
-                fresh.update(zip(ids, guarded.embed([texts[id] for id in ids])))
+                vectors = guarded.embed([texts[id] for id in ids])
+                if sizes := {len(vector) for vector in vectors if isinstance(vector, list)} - {mark["dim"]}:
+                    raise BackendDown(f"vectors of unequal sizes: {sorted(sizes)}, and {mark['dim']} for the question")
+                fresh.update(zip(ids, vectors))
         finally:                                     # what was paid for before a failure is kept
             if fresh and kept:
                 self._keep_vectors(mark, {id: (texts[id], vector) for id, vector in fresh.items()})

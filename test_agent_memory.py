@@ -5531,8 +5531,9 @@ class Vectors(Spec):
         self.agree()
         stored = self.stored()
         del stored["vectors"][ids[2]]
+        lined = json.dumps(stored).replace('"vectors": {', '"vectors": {\n').replace("], ", "],\n").replace("]}}", "]\n}}\n")
         for text in (json.dumps(stored, indent=1), json.dumps(dict(reversed(stored.items()))),
-                     json.dumps(stored).replace('"vectors": {', '"vectors": {\n').replace("], ", "],\n").replace("]}}", "]\n}}\n")):
+                     lined, lined.replace("\n", "\n ").replace("\n }}\n ", "\n}}\n")):
             (self.root / "vectors.json").write_text(text)
             self.sent()
 
@@ -5638,6 +5639,19 @@ class Vectors(Spec):
         self.sent()
         self.agree()
         self.assertEqual(len(self.sent()), 44)
+
+    def test_vectors_of_another_size_than_the_question_s_are_not_kept(self) -> None:
+        self.remember(3)
+        free = {"kind": "http", "url": f"{self.service.url}/embeddings", "model": "m"}
+        self.environment["AGENT_MEMORY_VECTOR_BACKEND"] = "any"
+        self.reopen(config={"vectors": {"backends": {"any": free}}})
+        self.service.answer = lambda payload: (200, {}, {"data": [
+            {"index": at, "embedding": [1.0] * (9 if " is " in text else 8)} for at, text in enumerate(payload["input"])]})
+
+        found = self.memory.vsearch("what")
+
+        self.assertIn("unequal sizes", found.degraded)
+        self.assertFalse((self.root / "vectors.json").exists())
 
     def test_a_vector_of_what_was_changed_or_forgotten_meanwhile_is_not_kept(self) -> None:
         ids = self.remember(3)

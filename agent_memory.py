@@ -5006,7 +5006,7 @@ class Lines:
         return self._read(0, self._end + len(self._foot))
 
     def all(self) -> Iterator[tuple[int, bytes]]:
-        """Every entry and where it begins, in order: 1 s a gigabyte."""
+        """Every entry and where it begins, in order: 1.2 GB in 2 s."""
         start, left = len(self._head), b""
         for place in range(start, self._end, 1 << 22):
             *whole, left = (left + self._read(place, min(1 << 22, self._end - place))).split(b"\n")
@@ -5086,9 +5086,9 @@ class Splice:
 # vectors.json has a vector a line; cache/ the same as a matrix of 32-bit floats, and of their signs, a bit each.
 # A row is never moved: a new vector is a new row, one that is gone leaves a row of zeros.
 #
-#     a question to 100,000 rows of 1,024      CPU ms, warm     in a new process
-#     the signs, then the best cosines         75               112
-#     every cosine, by NumPy                   80               183
+#     a question to 100,000 rows of 1,024      ms, warm     in a new process
+#     the signs, then the best cosines         77           145
+#     every cosine, by NumPy                   82           230
 #     every cosine, in plain Python            3,500
 #
 # Of the best 20 above the threshold the signs find all, where vectors are random or lie in clusters; .999 where all share
@@ -5904,7 +5904,7 @@ class Store:
         return Matrix(places, size, self.cached_reader(f"{name}.f32"), self.cached_reader(f"{name}.bits"))
 
     def _made_matrix(self, mark: tuple[int, ...], size: int) -> tuple[tuple[int, ...], str, Matrix]:
-        """The matrix made of vectors.json, every line of it read, 0.3 ms each.  The lock is not held: that may take long."""
+        """The matrix made of vectors.json, every line of it read, 0.25 ms each.  The lock is not held: that may take long."""
         lines, places, signs, bad = self._lines("vectors.json", mark), Places(), bytearray(), list[int]()
 
         def rows() -> Iterator[tuple[int, bytes]]:
@@ -5961,7 +5961,7 @@ class Store:
     def change_vectors(self, of: Mapping[str, Any], new: Mapping[str, Any], gone: Set[int] = frozenset()) -> None:
         """Put vectors of a backend into vectors.json, in place of all those of another, and take out those of these keys.
 
-        The lock must be held.  What stays is copied by the kernel: 100,000 vectors of 1,024 are 1.2 GB, and take 1 s.
+        The lock must be held.  What stays is copied by the kernel: 100,000 vectors of 1,024 are 1.2 GB: 1 to 2 s.
         """
         found = self.vectors_of()
         same = all(found.get(key) == value for key, value in of.items())

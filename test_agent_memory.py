@@ -5670,6 +5670,25 @@ class Vectors(Spec):
         self.assertEqual(list(self.stored()["vectors"]), [ids[2]])
         self.agree()
 
+    @unittest.skipUnless(hasattr(os, "fork"), "needs fork")
+    def test_a_process_killed_at_any_point_leaves_what_answers_and_what_was_paid_for(self) -> None:
+        def work(at: int) -> None:
+            Interruption(at, "killed")
+            self.memory.edit(ids[1], f"topic3 is worded for the time {at}")
+            self.memory.vsearch("what")
+            self.memory.forget(ids[0])
+
+        codes = list[int]()
+        while FINISHED not in codes:
+            ids = self.remember(2)
+            self.agree()
+            self.sent()
+            codes.append(ending(forked(partial(work, 3 * len(codes) + 1))))
+            self.reopen()
+            self.agree()
+            self.assertLessEqual(len(self.sent()), 2, "more than the one reworded memory, once in vain")
+        self.assertGreater(len(codes), 10)
+
     def test_two_processes_see_what_the_other_added(self) -> None:
         other = self.memory
         for _ in range(4):

@@ -5978,6 +5978,7 @@ class Store:
             self.write("vectors.json", b"".join(splice.whole(empty)).decode())
             return
         _replace_file(self.path("vectors.json"), splice.whole(empty), self.path("vectors.json"))
+        places = places.copy()
         places.moved(splice)
         self._follow(name if lines or old else _matrix_name(), places, gone, new, put, of["dim"])
 

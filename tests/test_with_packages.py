@@ -1,4 +1,4 @@
-"""What needs packages beyond the standard library: hypothesis, PyYAML, ruamel.yaml.
+"""What needs packages beyond the standard library: hypothesis, PyYAML, ruamel.yaml; NumPy where it is installed.
 
     python3 -m unittest discover -s tests
 """
@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import sys
 import tempfile
 import unittest
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,28 @@ class PlainYaml(unittest.TestCase):
         except am.PlainYamlError:
             return                                           # refused, with its line: never misread
         self.assertEqual(found, {"key": value})
+
+
+@unittest.skipUnless(find_spec("numpy"), "needs numpy")
+class Products(unittest.TestCase):
+    """NumPy gives the cosines that comparing one by one gives."""
+
+    def test_every_row_above_the_floor_and_the_best_thousand_of_many(self) -> None:
+        chance = random.Random(29)
+        for size, floor, many in ((3, 0.9, False), (40, 0.2, False), (40, -1.0, True), (700, 0.1, False)):
+            vectors = [am.unit([chance.gauss(0, 1) for _ in range(size)]) for _ in range(2100)]
+            places, put = am.Places(), {am.key_of("id", str(at)): 0 for at in range(len(vectors))}
+            files = am.rows_changed(places, (), {str(at): vector for at, vector in enumerate(vectors)}, put, size)
+            data = files["f32"][-1][1]
+            matrix = am.Matrix(places, size, lambda place, count, data=data: data[place:place + count], lambda *_: b"")
+            near = matrix.near(vectors[3], floor, range(1, 2100))
+            exact = am.nearest(vectors[3], {str(at): vectors[at] for at in range(1, 2100)}, floor)
+            exact = exact[:1000] if many else exact
+
+            with self.subTest(size=size, floor=floor):
+                self.assertEqual({str(row) for row in near}, {id for id, _ in exact})
+                for id, cosine in exact:
+                    self.assertAlmostEqual(near[int(id)], cosine, delta=1e-6)
 
 
 SECURITY = am.read_yaml(am.DEFAULTS)[0]["security"]

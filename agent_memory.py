@@ -4895,17 +4895,23 @@ class Places:
 
     def __init__(self, columns: Sequence[Any] = (), data: bytes = b"", start: int = 0) -> None:
         self.columns = list(columns or (array(kind) for kind in self.KINDS))
-        self._data, self._start = data, start                # what the columns are views of, from here on
         self.keys, self.places = self.columns[:2]
-        gone = self._find(bytes(8)) >= 0                     # the highest byte of a key is never 0
-        self.dead = {number for number, key in enumerate(self.keys) if not key} if gone else set[int]()
+        # Keys are looked for in the bytes the columns are views of; those of a copy that was added to, in a dict.
+        self._data, self._start, self._end = data, start, start + 8 * len(self.keys)
+        self._added: dict[int, int] = {}
+        self._looked: dict[int, int] = {}                    # where those looked for so far are in the bytes
         self._numbers: dict[int, int] | None = None
         self._asked = 0
+        gone = self._find(bytes(8)) >= 0                     # the highest byte of a key is never 0
+        self.dead = {number for number, key in enumerate(self.keys) if not key} if gone else set[int]()
 
     def _find(self, wanted: bytes, start: int = 0) -> int:
-        """Where these bytes begin in the keys; −1: nowhere."""
-        data, first = self._data or self.keys.tobytes(), self._start
-        return max(-1, data.find(wanted, first + start, first + 8 * len(self.keys)) - first)
+        """Where these bytes begin in the keys that were not added; −1: nowhere."""
+        if not self._data:
+            self._data, self._start, self._end = self.keys.tobytes(), 0, 8 * len(self.keys)
+            self._added.clear()
+            self._looked.clear()
+        return max(-1, self._data.find(wanted, self._start + start, self._end) - self._start)
 
     def __len__(self) -> int:
         """How many are there."""
@@ -4913,7 +4919,11 @@ class Places:
 
     def copy(self) -> Self:
         """The same, to be changed."""
-        other = type(self)([array(kind, column.tobytes()) for kind, column in zip(self.KINDS, self.columns)])
+        columns = [array(kind) for kind in self.KINDS]
+        for column, old in zip(columns, self.columns):
+            column.frombytes(memoryview(old).cast("B"))
+        other = type(self)(columns, self._data, self._start)
+        other._end, other._added, other._looked, other.dead = self._end, dict(self._added), dict(self._looked), set(self.dead)
         other._numbers = self._numbers and dict(self._numbers)
         return other
 
@@ -4921,6 +4931,7 @@ class Places:
         """One more, a value for each column; returns its number."""
         for column, value in zip(self.columns, values):
             column.append(value)
+        self._added[values[0]] = len(self.keys) - 1
         if self._numbers is not None:
             self._numbers[values[0]] = len(self.keys) - 1
         return len(self.keys) - 1
@@ -4929,6 +4940,7 @@ class Places:
         """One is gone."""
         if self._numbers is not None:
             self._numbers.pop(self.keys[number], None)
+        self._added.pop(self.keys[number], None)
         self.keys[number] = 0
         self.dead.add(number)
 
@@ -4939,11 +4951,16 @@ class Places:
             self._numbers = {known: number for number, known in enumerate(self.keys) if known}
         if self._numbers is not None:
             return self._numbers.get(key, -1)
-        wanted = array("Q", [key]).tobytes()
-        at = self._find(wanted)
-        while at % 8 and at > 0:
-            at = self._find(wanted, at + 1)
-        return at // 8 if at >= 0 else -1
+        if key in self._added:
+            return self._added[key]
+        if key not in self._looked:
+            wanted = array("Q", [key]).tobytes()
+            at = self._find(wanted)
+            while at % 8 and at > 0:
+                at = self._find(wanted, at + 1)
+            self._looked[key] = at // 8
+        number = self._looked[key]
+        return number if number >= 0 and self.keys[number] == key else -1
 
     def living(self) -> list[int]:
         """The numbers of those that are there, in the order they stand."""
@@ -4962,9 +4979,11 @@ class Places:
     def to_bytes(self, **head: Any) -> bytes:
         """The table as a file, after a line of JSON."""
         from zlib import crc32
-        body = b"".join(self.columns)
-        line = json.dumps({**head, "form": _PLACES, "count": len(self.keys), "sum": crc32(body)})
-        return b"%s\n%s" % (line.encode(), body)
+        total = 0
+        for column in self.columns:
+            total = crc32(column, total)
+        line = json.dumps({**head, "form": _PLACES, "count": len(self.keys), "sum": total})
+        return b"".join((line.encode(), b"\n", *self.columns))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> tuple[dict[str, Any], Self]:

@@ -944,7 +944,8 @@ store:
   lock_seconds: 10.0                # how long to wait for another process before saying "busy"
   backups: 7                        # daily backups of index.json kept
   watch_pages: 2000                 # up to this many pages, hand edits are noticed at every command; above, by `sync`
-  rewrite_bytes: 4000000            # up to this size index.json is rewritten at every recall; above, counts wait in touches.log
+  rewrite_bytes: 4000000            # up to this size of index.json a recall rewrites it, and local vectors stand in vectors.json;
+                                    # above, counts wait in touches.log, and local vectors stand in cache/ alone
   tail: 128                         # memories that are simply read; more are indexed in cache/
   cron_days: 2                      # days without a run of auto_sediment after which doctor says so
 
@@ -7115,13 +7116,17 @@ def post_json(url: str, payload: Any, key: str, seconds: float, allow_http: bool
     thread.start()
     thread.join(seconds)
     if not answers:
-        raise BackendDown(f"{host}: no whole answer within {seconds:g} s", "raise `seconds`, or try again later")
+        raise _late(host, seconds)
     if isinstance(answers[0], BackendDown):
         raise answers[0]
     try:
         return json.loads(answers[0])
     except (ValueError, RecursionError):
         raise BackendDown(f"{host}: the answer is not JSON") from None
+
+
+def _late(host: str, seconds: float) -> BackendDown:
+    return BackendDown(f"{host}: no whole answer within {seconds:g} s", "raise `seconds`, or try again later")
 
 
 def _host(url: str, allow_http: bool) -> str:
@@ -7170,6 +7175,8 @@ def _answer(request: Request, host: str, key: str, seconds: float) -> bytes | Ba
             return _refusal(host, error.code, error, key)
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):             # the socket was as patient as we are, and told it first
+            return _late(host, seconds)
         cause = getattr(reason, "strerror", None) or type(reason).__name__
         return BackendDown(f"{host}: {_short(cause, key)}", "check the network, and `url`")
 
@@ -8224,8 +8231,7 @@ class AgentMemory:
         seen, rules = self._store.read(), self.settings["retrieval"]
         if not seen.memories:
             self._store.warn(f"there is no memory yet in {self.root}")
-        with self._mutex:
-            corpus = self._corpus(seen, asked=True)
+        corpus = self._corpus(seen, asked=True)
         allowed = self._allowed(corpus, room, project)
         words, score_of = self._by_words(clean, seen, corpus, allowed)
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, bool(words))
@@ -8243,8 +8249,7 @@ class AgentMemory:
         """The memories nearest in meaning alone, with their cosine; `project` as in `recall`."""
         clean, limit = self._query(query, None, top_k)
         seen = self._store.read()
-        with self._mutex:
-            corpus = self._corpus(seen)
+        corpus = self._corpus(seen)
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, None, project), None)
         hits = tuple(replace(self._hit(seen.memories.at(number), 0.0, cosine, None), score=round(cosine, 6))
                      for number, cosine in list(meaning.items())[:limit])
@@ -8279,6 +8284,10 @@ class AgentMemory:
         The second question of a process finds the words of the tail indexed, 0.1 ms for each of its texts, once; the
         second comparison finds it piled up.
         """
+        with self._mutex:                            # another thread may be asking
+            return self._searched(seen, asked, comparing)
+
+    def _searched(self, seen: Snapshot, asked: bool, comparing: bool) -> Corpus:
         mark, old = self._store.mark_of("cache", "segments.json"), self._kept
         if old is None or old.rows is not seen.memories.rows or old.mark != mark:
             self._kept = corpus = self._corpus_of(seen, old)

@@ -6206,7 +6206,9 @@ class Store:
             if text is None and old:
                 draft.puts[id] = old             # a page that is gone is written again
                 continue
-            if text is None or old and text == page(old).encode():
+            number = draft.seen.memories.number(id) if old else -1
+            known = [old, *([draft.seen.memories.written(number)] if number >= 0 else [])] if old else []
+            if text is None or text in [page(memory).encode() for memory in known]:
                 continue
             try:
                 new = self._honoured(from_page(text.decode("utf-8")), id, old)
@@ -6230,7 +6232,10 @@ class Store:
         room = edited.room if edited.room in self._settings.rooms and edited.category == category else ""
         if old and category != old.category and room == old.room or not room:
             room = mapping[category]
-        return replace(edited, id=id, category=category, room=room,
+        history = edited.history
+        if old and edited.content != old.content:
+            history = (*history, {"content": old.content, "at": stamp(self._now())})
+        return replace(edited, id=id, category=category, room=room, history=history,
                        importance=min(10, max(1, edited.importance)), access_count=max(0, edited.access_count),
                        created_at=edited.created_at or (old.created_at if old else stamp(self._now())))
 
@@ -6461,6 +6466,8 @@ class Store:
                 theirs = self._honoured(from_page(found.decode("utf-8")), memory.id, old)
                 if old is not None:
                     ours = {field: value for field, value in vars(memory).items() if value != getattr(old, field)}
+                    if theirs.content not in (old.content, memory.content) and "content" in ours:
+                        ours["history"] = (*memory.history, {"content": theirs.content, "at": stamp(self._now())})
                     memory = replace(theirs, **ours)
                     text = page(memory).encode()
         except (OSError, ValueError, AgentMemoryError) as fault:
@@ -8049,7 +8056,7 @@ class AgentMemory:
     def verify(self, id: str) -> Memory:
         """Confirm a memory by hand: it no longer leaves after a week, and what contradicts it is marked superseded."""
         with self._store.transaction("verify") as draft:
-            memory = self._find(draft.memories, id)
+            memory = self._current(draft, id)
             for link in memory.conflicts:
                 if other := draft.memories.get(link["memory_id"]):
                     flags = tuple(dict.fromkeys((*other.flags, "superseded")))
@@ -8062,7 +8069,7 @@ class AgentMemory:
     def edit(self, id: str, text: str | None = None, category: str | None = None, importance: int | None = None) -> Memory:
         """Put a memory in other words, another category or another rank; its earlier wording stays in its history."""
         with self._store.transaction("edit") as draft:
-            memory = self._find(draft.memories, id)
+            memory = self._current(draft, id)
             made = self._memory(memory.content if text is None else text, category or memory.category,
                                 memory.importance if importance is None else importance, memory.execution_verified, memory.source)
             reworded = made.content != memory.content
@@ -8175,6 +8182,13 @@ class AgentMemory:
             shown = ", ".join(close[:8]) + (", …" if len(close) > 8 else "")
             raise UnknownMemory(f"{said!r} could be {len(close)} memories", f"say more of it: {shown}")
         raise UnknownMemory(f"there is no memory {said!r}", "list shows the ids; stats counts the archives of prunes")
+
+    def _current(self, draft: Draft, given: str) -> Memory:
+        """The memory of an id as its page says now: in a large store nobody may have looked at a hand edit yet."""
+        id = self._find(draft.memories, given).id
+        self._store.fold(draft, [id])
+        memory: Memory = draft.memories[id]
+        return memory
 
     def _drop(self, draft: Draft, *ids: str) -> None:
         """Take memories out of a draft, and every link that points at them."""
@@ -8655,8 +8669,10 @@ class AgentMemory:
             return "unchanged"
         if isinstance(row, dict) and "content" in row and "id" in row:
             return self._brought_back(draft, self._store.masked_again(from_row(row)), overwrite)
+        if isinstance(row, dict) and "text" not in row and "content" in row:
+            row["text"] = row.pop("content")             # as our own records call it
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-            raise UsageError("it has neither `text` nor `id` and `content`")
+            raise UsageError("it has no `text`")
         extra = row.keys() - {"id", "text", "category", "importance", "verified", "created_at", "source", *_PROVENANCE}
         if extra:
             raise UsageError(f"unknown field {sorted(extra)[0]!r}")
@@ -8803,7 +8819,6 @@ class AgentMemory:
         rules, names = self.settings["retrieval"], self._store.backup_names()
         hot = sum(memory.access_count >= rules["hot_threshold"] for memory in memories)
         verified = sum(memory.execution_verified for memory in memories)
-        held = self._store.vector_keys()
         dates = sorted(memory.created_at for memory in memories)
         return Stats(
             root=self.root, total=len(memories), rooms={room.name: room.memories for room in self.rooms()},
@@ -8812,7 +8827,7 @@ class AgentMemory:
             quarantined=sum("quarantined" in m.flags for m in memories),
             critical=sum(m.importance >= self.settings["pruning"]["critical_importance"] for m in memories),
             conflicts=sum(bool(m.conflicts) for m in memories), entities=len(self._graph().data["entities"]),
-            without_vector=sum(key_of("id", m.id) not in held for m in memories), backups=sum(n.startswith("auto_") for n in names),
+            without_vector=self._without_vector(), backups=sum(n.startswith("auto_") for n in names),
             archives=sum(n.startswith("prune_") for n in names), store_bytes=self._store.size(),
             encrypted=self._store.sealed(), oldest=dates[0] if dates else None, newest=dates[-1] if dates else None,
             expiring=len(plan(memories, self.now(), self.settings["pruning"], self.settings.rooms)),
@@ -8823,7 +8838,7 @@ class AgentMemory:
         chosen, breaker, stored = self._chosen(), self._breaker(), self._store.vectors_of()
         memories = self._store.read().memories
         valid = stored.get("backend") == chosen.name and stored.get("model") == chosen.model
-        held = len(self._store.vector_keys() & set(memories.rows.keys)) if valid else 0
+        held = len(memories) - self._without_vector() if valid or self._local_alone() else 0
         until = breaker.resting_until(chosen.name)
         others = tuple({"name": name, "kind": block.get("kind"), "usable": not block.get("key") or bool(
             self.settings.lookup(block["key"])), "needs": block.get("key") or None, "resting": _when(breaker, name),
@@ -8833,6 +8848,18 @@ class AgentMemory:
                            f"resting until {until:%Y-%m-%d %H:%M}: {breaker.reason(chosen.name)}" if until else None, others,
                            {"on": reranker is not None, "model": self.settings["rerank"]["model"],
                             "resting": _when(breaker, "rerank"), "reason": breaker.reason("rerank") or None})
+
+    def _local_alone(self) -> bool:
+        """Whether vectors are the local ones of a large store: those stand in cache/ alone."""
+        return isinstance(self._chosen().vectorizer, LocalHashVectorizer) and not self._store.small()
+
+    def _without_vector(self) -> int:
+        """How many memories have no vector yet."""
+        seen = self._store.read()
+        if self._local_alone() and seen.epoch:
+            return len(self._corpus(seen).tail)
+        held = self._store.vector_keys()
+        return sum(key not in held for key in seen.memories.rows.keys if key)
 
     def get(self, id: str) -> Memory:
         """One memory by its id, a unique part of it, its page's name or path."""
@@ -8885,7 +8912,8 @@ class AgentMemory:
         if self.exists():
             self._store.settle()                     # a page whose recalls still wait beside it was not edited
         with self._store.transaction("sync") as draft:
-            return self._store.fold(draft, [entry.name[:-3] for entry in self._store.pages()])
+            found = {entry.name[:-3]: None for entry in self._store.pages()}
+            return self._store.fold(draft, [*found, *(id for id in draft.memories if id not in found)])
 
     def doctor(self, fix: bool = False) -> Examined:
         """Every kind of drift in the data root; `fix=True` mends what is safe and looks again."""
@@ -9766,6 +9794,8 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
         sys.stdout.flush()
         for warning in memory.warnings:
             print(f"{say('warning')}: {shown(warning)}", file=sys.stderr)
+    if isinstance(result, Imported):                     # not one line could be taken
+        return int(bool(result.refused) and not (result.added or result.merged or result.unchanged))
     wrong = (result.left if result.fixed else result.findings) if isinstance(result, Examined) else ()
     return int(any(finding.trouble for finding in wrong))
 

@@ -698,6 +698,14 @@ class HandEdits(Spec):
         self.assertEqual(len(self.memory.recall("thing")), 2)
         self.assertIn(id, " ".join(self.memory.warnings))
 
+    def test_the_wording_before_a_hand_edit_stays_in_its_history(self) -> None:
+        id = self.memory.remember("the condor flies at noon").id
+        (self.root / "store" / f"{id}.md").write_text(self.page(id).replace("condor", "vulture"), encoding="utf-8")
+
+        kept = self.reopen().get(id)
+
+        self.assertEqual((kept.content, kept.history[-1]["content"]), ("the vulture flies at noon", "the condor flies at noon"))
+
     def test_a_page_that_was_deleted_is_written_again(self) -> None:
         id = self.memory.remember("a thing worth keeping").id
         before = self.page(id)
@@ -5139,6 +5147,42 @@ class Large(Spec):
             self.assertEqual(len({memory.access_count for memory in self.memory.list()}), 1)
             page.write_text(page.read_text(encoding="utf-8").replace(f"Redis {watched}", "Redis"), encoding="utf-8")
             self.memory.sync()
+
+    def test_an_edit_nobody_looked_at_is_seen_by_what_changes_the_memory(self) -> None:
+        for verb in ("verify", "edit", "remember"):
+            id = self.memory.remember(f"the condor of the {verb} flies at noon over the hills").id
+            page = self.root / "store" / f"{id}.md"
+            page.write_text(page.read_text(encoding="utf-8").replace("condor", "vulture"), encoding="utf-8")
+            words = f"the condor of the {verb} flies at noon over the hill"
+
+            if verb == "remember":
+                self.memory.remember(words)
+            else:
+                shown = self.memory.verify(id) if verb == "verify" else self.memory.edit(id, words)
+                self.assertIn("vulture", json.dumps(shown.to_dict()))
+
+            kept = self.reopen(config=self.SMALL).get(id)
+            with self.subTest(verb):
+                self.assertIn("vulture", json.dumps(kept.to_dict()))
+                self.assertIn("condor", json.dumps(kept.to_dict()))
+                self.assertIn("vulture", self.page(id))
+
+    def test_sync_writes_a_page_again_that_is_gone(self) -> None:
+        id = self.memory.remember("the condor flies at noon").id
+        (self.root / "store" / f"{id}.md").unlink()
+
+        self.memory.sync()
+
+        self.assertIn("condor", self.page(id))
+
+    def test_local_vectors_of_a_large_store_are_counted_where_they_stand(self) -> None:
+        for number in range(20):
+            self.memory.remember(f"note {number * 7919} about Redis")
+        self.memory.vsearch("note about redis")
+
+        self.assertFalse((self.root / "vectors.json").exists())
+        self.assertEqual(self.memory.vectors().stored + self.memory.vectors().missing, 20)
+        self.assertLess(self.memory.stats().without_vector, 6)
 
     def test_sync_indexes_what_is_not_indexed_yet(self) -> None:
         for number in range(40):

@@ -4039,7 +4039,7 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 #     a pair of characters, n                   … n times or more
 #     a length of text; of a vector             … in classes an eighth of an octave wide
 #     a term (BM25)                             … each with how often, and how many terms it has in all
-#     a term that one in 32 has                 a byte for each document of the segment: about how often, of how many
+#     a term that one in 64 has                 a byte for each document of the segment: about how often, of how many
 #     a character of a run                      …
 #     what a text asserts something of          …
 #     a room; a project; any; quarantined       …
@@ -4060,6 +4060,7 @@ _BITS, _CODED = 1 << 31, 1 << 30       # how the postings of an entry are writte
 _AMOUNT = (1 << 30) - 1
 _BUCKET = 8                            # keys for each entry of the directory
 _PRESENT = bytes([0] + [255] * 255)    # translates a column to which documents have the term
+_WIDESPREAD = 64                           # a term that one document in so many has is common: it has a column
 _COLUMN = 1                            # added to the key of a term: that of its column
 _SHIFTS = (20, 32)                     # how far times stands left of length in a code: in a narrow segment, in a wide one
 
@@ -4306,7 +4307,7 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
             else:
                 numbers, codes = array("I", coded[key][::2]), array("IQ"[wide], coded[key][1::2])
                 yield key, len(numbers) | _CODED, numbers.tobytes() + codes.tobytes()
-                if 32 * len(numbers) > len(documents):
+                if _WIDESPREAD * len(numbers) > len(documents):
                     yield key | _COLUMN, len(documents) | _BITS, column_of(numbers, codes, first, len(documents), wide)
 
     return _laid_out(first, len(documents), postings(), norms.tobytes() + lengths.tobytes() + sums, wide)
@@ -4329,7 +4330,8 @@ class Squeezed(dict):                                 # type: ignore[type-arg]
 def share_bounds(scale: Scale) -> list[float]:
     """What a term earns at most in a text whose byte in its column is this: f as it is told, the length the least there is."""
     least = [0.0] + [2 ** (number / 4) * (1 - 1e-9) for number in range(1, 32)]
-    return [0.0 if not times else 1.0 if times == 7 else times / (times + scale.flat + scale.slope * length)
+    flat, slope = scale.flat, scale.slope
+    return [0.0 if not times else 1.0 if times == 7 else times / (times + flat + slope * length)
             for times in range(8) for length in least]
 
 
@@ -4425,7 +4427,7 @@ def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator
         parts = found[key]
         if parts[0][1] & _CODED:
             size, data = _coded_parts(parts, gone, wide)
-            if 32 * (size & _AMOUNT) > count:
+            if _WIDESPREAD * (size & _AMOUNT) > count:
                 yield key, size, data
                 size, data = count | _BITS, _columns_of(key, parts, segments, gone)
                 key |= _COLUMN
@@ -4493,7 +4495,9 @@ class Listed(Mapping):                                # type: ignore[type-arg]
     def __init__(self, segment: Segment, term: str, dead: Collection[int], known: Shares) -> None:
         self._segment, self._known, self._key = segment, known, key_of("term", term)
         self._entry = segment.entry(self._key)
-        self._gone = frozenset(number for number in dead if self._at(number) >= 0) if self._entry else frozenset[int]()
+        few = self._numbers if self._entry and len(dead) > self._entry & _AMOUNT else ()
+        self._gone = frozenset(dead).intersection(few) if few else frozenset(
+            number for number in dead if self._at(number) >= 0) if self._entry else frozenset[int]()
 
     @cached_property
     def _numbers(self) -> array[int]:
@@ -4706,6 +4710,8 @@ class Race:
             for bound, number in sorted(found, reverse=True):
                 if bound < least:
                     break
+                if number in scores:                      # a rare term and a common one both told of it
+                    continue
                 scores[number] = self.score(number) * factor(number) if usable(number) else 0.0
                 if scores[number] > 0:
                     insort(reached, scores[number])
@@ -4801,6 +4807,7 @@ class Corpus:
     def __init__(self, segments: Sequence[Segment], dead: Collection[int], tail: Mapping[int, Memory], dimensions: int) -> None:
         self.segments, self.tail, self.dimensions = segments, tail, dimensions
         self._dead = frozenset(dead)
+        self._dead_in = [frozenset(number for number in dead if segment.first <= number < segment.end) for segment in segments]
         self.words: Words | None = None               # of the tail, once a process asks a second time
         self.pile: Pile | None = None                 # of the tail, once a process compares a second time
         self.piled = False                            # all of it
@@ -4822,9 +4829,12 @@ class Corpus:
         """Where the terms of a query occur in all documents; `lengths` are the numbers of terms of the tail's."""
         texts = {number: memory.content for number, memory in self.tail.items()}
         near = self.words.matches(query, scale) if self.words else cold_matches(query, texts, lengths, scale)
+        if self.words:                                # another thread's tail may be longer by now
+            near = replace(near, postings={term: {number: share for number, share in found.items() if number in self.tail}
+                                           for term, found in near.postings.items()})
         known = [Shares(scale, wide) for wide in (0, 1)]
-        parts = [{term: Listed(segment, term, self._dead, known[segment.wide]) for term in near.counts}
-                 for segment in self.segments]
+        parts = [{term: Listed(segment, term, dead, known[segment.wide]) for term in near.counts}
+                 for segment, dead in zip(self.segments, self._dead_in)]
         postings = {term: Joined([*(part[term] for part in parts), found]) for term, found in near.postings.items()}
         having = {char: found | self.having("char", char) for char, found in near.having.items()}
         return replace(near, postings=postings, having=having, parts=(*parts, near.postings))
@@ -5589,8 +5599,12 @@ def _queued(descriptor: int, seconds: float) -> bool:
         os.close(descriptor)
         return False
     start_new_thread(wait, ())
-    if granted.acquire(timeout=seconds):
-        return True
+    try:
+        if granted.acquire(timeout=seconds):
+            return True
+    except BaseException:                                # Ctrl-C, while waiting
+        given_up.append(True)
+        raise
     with deciding:
         if granted.acquire(blocking=False):              # at the last moment
             return True
@@ -5721,14 +5735,14 @@ class Store:
     def load(self) -> Snapshot:
         """index.json as memories; kept until the file changes.  StoreDamaged when it cannot be read."""
         while True:
-            signature = self._signature()
-            if self._seen and self._seen.signature == signature:
-                return self._seen
+            signature, seen = self._signature(), self._seen
+            if seen and seen.signature == signature:
+                return seen
             try:
-                self._seen = self._opened(signature) or self._parsed(signature)
+                self._seen = seen = self._opened(signature) or self._parsed(signature)
             except _Replaced:                        # by another process, while we read it
                 continue
-            return self._seen
+            return seen
 
     def numbered(self) -> Snapshot:
         """The memories by the numbers that cache/ has for them now, not by those a copy of it had before."""
@@ -6054,7 +6068,7 @@ class Store:
         _replace_file(self.path("vectors.json"), splice.whole(empty), self.path("vectors.json"))
         places = places.copy()
         places.moved(splice)
-        self._follow(name if lines or old else _matrix_name(), places, gone, new, put, of["dim"])
+        self._follow(name if lines or old else _matrix_name(), places, gone, new, put, of.get("dim"))
 
     def _follow(self, name: str, places: Places, gone: Set[int], new: Mapping[str, Any], put: Mapping[int, int],
                 size: object) -> None:
@@ -6233,8 +6247,8 @@ class Store:
         if old and category != old.category and room == old.room or not room:
             room = mapping[category]
         history = edited.history
-        if old and edited.content != old.content:
-            history = (*history, {"content": old.content, "at": stamp(self._now())})
+        if old and edited.content != old.content and [one["content"] for one in history[-1:]] != [old.content]:
+            history = (*history, {"content": old.content, "at": stamp(self._now())})      # unless a cut-short commit wrote it
         return replace(edited, id=id, category=category, room=room, history=history,
                        importance=min(10, max(1, edited.importance)), access_count=max(0, edited.access_count),
                        created_at=edited.created_at or (old.created_at if old else stamp(self._now())))
@@ -6294,6 +6308,8 @@ class Store:
         self._sweep(interrupted or len(seen.memories) <= self._settings["store"]["watch_pages"])
         if interrupted:
             journal = self.json(".journal.json")
+            if isinstance(journal, dict) and journal.get("verb") == "forget":
+                self.uncache((), "segment")              # its words stand there as hashes
             self._apply(*_journalled(journal))
             self._close_journal(str(journal.get("verb", "")) if isinstance(journal, dict) else "")
             seen = self.load()
@@ -6323,10 +6339,10 @@ class Store:
             return False
         with self.lock("cache/index.lock"):              # whoever is indexing now would leave words in clear
             self.uncache(("index.lock",), "")
-        backups = [f"backups/{name}" for name in self.backup_names()]
-        for name in [*backups, *_SEALABLE]:
-            if os.path.exists(self.path(name)) and (name in sealed) != on:
-                self.write(name, self._text(name))
+            backups = [f"backups/{name}" for name in self.backup_names()]
+            for name in [*backups, *_SEALABLE]:
+                if os.path.exists(self.path(name)) and (name in sealed) != on:
+                    self.write(name, self._text(name))
         return True
 
     def _sweep(self, pages: bool) -> None:
@@ -6507,7 +6523,8 @@ class Store:
             elif line is not None:
                 places.add(key, put[key])
         self._put_graph(splice, places.compacted()[0] if len(places.dead) > 1024 + 2 * len(places) else places)
-        if any(id.encode() in (_bytes(self.path("graph.json")) or b"") for id in drops):        # linked under other rules
+        left = (_bytes(self.path("graph.json")) or b"") if drops else b""
+        if any(id.encode() in left for id in drops):         # linked under other rules
             self._write_graph(self.fresh_graph({id: memory for id, memory in seen.memories.items() if id not in drops}))
 
     def _graph_lines(self) -> tuple[Lines | None, Places]:
@@ -6608,7 +6625,7 @@ class Store:
                 self.write(f"backups/{name}", _without(text, id))
                 touched.append(f"backups/{name}")
         self.uncache((), "lengths.json")                # an earlier version kept ids there
-        for name in [".undo.json", "touches.log"]:
+        for name in [".undo.json"]:
             if os.path.exists(self.path(name)) and id in (self._text(name) or ""):
                 _unlink(self.path(name))
                 touched.append(name)
@@ -7007,6 +7024,9 @@ def _copy(source: str, into: int, start: int, end: int) -> None:
             try:
                 copied = os.copy_file_range(descriptor, into, end - start, start)
             except (AttributeError, OSError):        # not this system, or not between these
+                os.lseek(descriptor, start, os.SEEK_SET)
+                copied = os.write(into, os.read(descriptor, min(end - start, 1 << 20)))
+            if not copied:                               # as some file systems say instead of no
                 os.lseek(descriptor, start, os.SEEK_SET)
                 copied = os.write(into, os.read(descriptor, min(end - start, 1 << 20)))
             if not copied:
@@ -7929,7 +7949,8 @@ class AgentMemory:
         self._language = Language(self.settings)
         self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of, term_count)
         self._kept: Corpus | None = None             # what was searched last
-        self._compared = self._unkept = False        # a text was compared; cache/ did not take a segment
+        self._compared = self._asked = False         # a text was compared, a question was asked
+        self._unkept = 0                             # cache/ did not take a segment
         self._backend: Backend | None = None
         self._tried = False
         self._mutex = allocate_lock()
@@ -8116,10 +8137,11 @@ class AgentMemory:
             with self._store.lock("cache/index.lock"):
                 seen = self._store.load()
                 corpus = self._corpus(seen)
-                gone = [number for number in seen.memories.rows.dead if number < corpus.end]
-                if not corpus.segments or self._merge(seen, corpus, list(corpus.segments), gone):
+                gone = [number for segment in corpus.segments for number in seen.memories.rows.dead
+                        if segment.first <= number < segment.end and segment.lengths[number - segment.first]]
+                if corpus.segments and self._merge(seen, corpus, list(corpus.segments), gone):
                     return
-        except (OSError, StoreBusy):
+        except (OSError, AgentMemoryError):
             pass                                     # nothing of it may stay
         self._store.uncache((), "segment")
 
@@ -8304,12 +8326,12 @@ class AgentMemory:
     def _searched(self, seen: Snapshot, asked: bool, comparing: bool) -> Corpus:
         mark, old = self._store.mark_of("cache", "segments.json"), self._kept
         if old is None or old.rows is not seen.memories.rows or old.mark != mark:
-            self._kept = corpus = self._corpus_of(seen, old)
-            corpus.mark = mark
-        else:
-            corpus = old
-            if asked and corpus.words is None:
-                corpus.words = Words(self.settings["retrieval"]["k1"], self.settings["retrieval"]["b"])
+            self._kept = old = self._corpus_of(seen, old)
+            old.mark = mark
+        corpus = old
+        if asked and self._asked and corpus.words is None:
+            corpus.words = Words(self.settings["retrieval"]["k1"], self.settings["retrieval"]["b"])
+        self._asked = self._asked or asked
         if corpus.words is not None:
             for number in [*(corpus.words.ids() - corpus.tail.keys())]:
                 corpus.words.remove(number)
@@ -8379,12 +8401,13 @@ class AgentMemory:
         block = self.settings["vectors"]["backends"].get("local", {})
         return int(block.get("dimensions", 2048)) if block.get("kind") == "hash" else 2048
 
-    def _index(self, limit: int = 4096, least: int = 0) -> int:
-        """Put the tail into a segment once it has `least` documents, at most so many; returns how many.
+    def _index(self, least: int = 0) -> int:
+        """Put the tail into a segment once it has `least` documents, at most 4,096; returns how many.
 
         It is for speed alone: where nothing can be written, or another process is at it, nothing happens.
         """
         least = least or self.settings["store"]["tail"]
+        self._unkept = max(0, self._unkept - 1)
         if self._unkept or self._kept and len(self._kept.tail) < least:
             return 0                                 # what was added just now counts next time
         try:
@@ -8392,19 +8415,19 @@ class AgentMemory:
             if not seen.epoch or len(seen.memories.rows.keys) - self._corpus(seen).end < least:
                 return 0
             with self._store.lock("cache/index.lock", 0):
-                return self._indexed(self._store.numbered(), limit)
-        except (OSError, StoreBusy):
+                return self._indexed(self._store.numbered())
+        except (OSError, AgentMemoryError):
             return 0
 
-    def _indexed(self, seen: Snapshot, limit: int) -> int:
+    def _indexed(self, seen: Snapshot) -> int:
         corpus, rows = self._corpus(seen), seen.memories.rows
-        numbers = range(corpus.end, min(corpus.end + limit, len(rows.keys)))
+        numbers = range(corpus.end, min(corpus.end + 4096, len(rows.keys)))
         if not numbers or not seen.epoch:
             return 0
         documents = [self._document(corpus.tail[number]) if number in corpus.tail else None for number in numbers]
         sums = rows.sums[numbers.start:numbers.stop].tobytes()
         kept = self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents, sums))])
-        self._unkept = not kept                      # not tried again in this process
+        self._unkept = 0 if kept else 64             # calls until it is tried again
         return len(numbers) if kept else 0
 
     def _document(self, memory: Memory) -> Document:
@@ -8624,7 +8647,7 @@ class AgentMemory:
         """Count a recall; where we may not write, or another process is busy, the answer does not wait for it."""
         try:
             self._store.touch(ids, lambda memory: used(memory, self.now(), self.settings["pruning"]))
-        except (OSError, StoreBusy) as fault:
+        except (OSError, AgentMemoryError) as fault:
             self._store.warn(f"this recall was not counted: {fault}")
 
     # ── in and out ──
@@ -8654,8 +8677,7 @@ class AgentMemory:
                         refused.append(Refused(number, str(self.clean(str(fault)))))
             told(batch[-1][0])
             self._index(least=4096)                  # in one process a longer tail costs less than small segments
-        while self._index():
-            pass
+        self._index_all()
         return Imported(**counts, refused=tuple(refused))
 
     def _imported(self, draft: Draft, line: str, merge: bool, overwrite: bool) -> str:
@@ -8904,9 +8926,13 @@ class AgentMemory:
     def sync(self) -> int:
         """Look at every page and take in those edited by hand; returns how many.  What is not indexed yet is."""
         count = self._taken_in()
-        while self._index():
-            pass
+        self._index_all(1)
         return count
+
+    def _index_all(self, least: int = 0) -> None:
+        self._kept = None                            # what was added since counts
+        while self._index(least=least):
+            pass
 
     def _taken_in(self) -> int:
         if self.exists():

@@ -38,7 +38,7 @@ import peers  # noqa: E402  it stands beside this file
 
 import agent_memory as am  # noqa: E402  the module beside this folder, installed or not
 
-RUN = "import agent_memory, sys; sys.exit(agent_memory.main(sys.argv[1:]))"
+RUN = "import agent_memory, sys; sys.exit(agent_memory.main())"
 FLOOR = 'python3 -c "import re, json"'
 SMALL = 300                                           # memories for which whole tools are compared
 WARM = 5                                              # warm calls for every cold process

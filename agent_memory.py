@@ -4681,7 +4681,10 @@ class Race:
     def __init__(self, matches: Matches, content: Collection[str], first: Sequence[int]) -> None:
         self._matches, self._content, self._first = matches, content, [*first, 1 << 62]
         self._weights = {term: matches.weight(term) for term in matches.counts}
-        self._bounds = share_bounds(matches.scale)
+        held = {term for part in matches.parts for term in self._weights if getattr(part[term], "column", b"")}
+        self._common = sorted(held, key=lambda term: -self._weights[term])[:100]
+        self._step = sum(self._weights[term] for term in self._common) / max(1, 255 - len(self._common))
+        self._tables = self._bounded(share_bounds(matches.scale))
         self._lanes = [self._lane(part, start) for part, start in zip(matches.parts, first)]
         self._held = [[(self._weights[term], term in content, shares) for term, shares in part.items() if shares]
                       for part in matches.parts]
@@ -4720,9 +4723,8 @@ class Race:
         return {number: score for number, score in scores.items() if score}
 
     def _lane(self, part: Mapping[str, Any], start: int) -> Lane:
-        common = {term: column for term in self._weights if (column := getattr(part[term], "column", b""))}
-        common = {term: common[term] for term in sorted(common, key=lambda term: -self._weights[term])[:100]}
-        steps, step, sums = self._steps(common), self._step(common), dict[int, float]()
+        common = {term: column for term in self._common if (column := getattr(part[term], "column", b""))}
+        steps, step, sums = self._steps(common), self._step, dict[int, float]()
         wanted = steps & self._having(common)
         size = len(next(iter(common.values()), b""))
         every, content = steps.to_bytes(size, "little"), wanted.to_bytes(size, "little")
@@ -4734,16 +4736,14 @@ class Race:
         bounds = {number: total + (every[number - start] * step if every else 0.0) + 1e-9 for number, total in sums.items()}
         return Lane(start, step, content, bounds)
 
-    def _step(self, common: Collection[str]) -> float:
-        return sum(self._weights[term] for term in common) / max(1, 255 - len(common))
+    def _bounded(self, bounds: Sequence[float]) -> dict[str, bytes]:
+        """For each common term a table that translates its column to steps."""
+        scaled = {term: self._weights[term] / self._step for term in self._common if self._step}
+        return {term: bytes([int(weight * bound) + 1 if bound else 0 for bound in bounds]) for term, weight in scaled.items()}
 
     def _steps(self, common: Mapping[str, bytes]) -> int:
         """A byte for each document: how many steps its common terms may add up to."""
-        step, total = self._step(common), 0
-        for term, column in common.items():
-            table = [int(self._weights[term] * bound / step) + 1 if bound else 0 for bound in self._bounds]
-            total += int.from_bytes(column.translate(bytes(table)), "little")
-        return total
+        return sum(int.from_bytes(column.translate(self._tables[term]), "little") for term, column in common.items())
 
     def _having(self, common: Mapping[str, bytes]) -> int:
         """A byte for each document: 255 where it has a common content term."""

@@ -4827,17 +4827,21 @@ class Corpus:
 
     def matches(self, query: str, lengths: Sequence[int], scale: Scale) -> Matches:
         """Where the terms of a query occur in all documents; `lengths` are the numbers of terms of the tail's."""
-        texts = {number: memory.content for number, memory in self.tail.items()}
-        near = self.words.matches(query, scale) if self.words else cold_matches(query, texts, lengths, scale)
-        if self.words:                                # another thread's tail may be longer by now
-            near = replace(near, postings={term: {number: share for number, share in found.items() if number in self.tail}
-                                           for term, found in near.postings.items()})
+        near = self._in_tail(query, lengths, scale)
         known = [Shares(scale, wide) for wide in (0, 1)]
         parts = [{term: Listed(segment, term, dead, known[segment.wide]) for term in near.counts}
                  for segment, dead in zip(self.segments, self._dead_in)]
         postings = {term: Joined([*(part[term] for part in parts), found]) for term, found in near.postings.items()}
         having = {char: found | self.having("char", char) for char, found in near.having.items()}
         return replace(near, postings=postings, having=having, parts=(*parts, near.postings))
+
+    def _in_tail(self, query: str, lengths: Sequence[int], scale: Scale) -> Matches:
+        if not self.words:
+            return cold_matches(query, {number: memory.content for number, memory in self.tail.items()}, lengths, scale)
+        near = self.words.matches(query, scale)       # another thread's tail may be longer by now
+        return replace(near, having={char: found & self.tail.keys() for char, found in near.having.items()},
+                       postings={term: {number: share for number, share in found.items() if number in self.tail}
+                                 for term, found in near.postings.items()})
 
     def having(self, kind: str, text: str) -> set[int]:
         """The living documents of the segments that have a key."""
@@ -4877,14 +4881,11 @@ class Corpus:
                 if cosine >= threshold and segment.first + at not in self._dead:
                     near[segment.first + at] = cosine
         for number, memory in self.tail.items() if size else ():
-            held = self._spelt(memory.content)
+            held = spelling(memory.content, self.dimensions)
             dot = sum([times * held[at] for at, times in counts.items() if at in held])
             if dot and (cosine := dot / (size * sum([times * times for times in held.values()]) ** 0.5)) >= threshold:
                 near[number] = cosine
         return near
-
-    def _spelt(self, text: str) -> Mapping[int, int]:
-        return spelling(text, self.dimensions)
 
     def _columns(self, segment: Segment, counts: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         for dimension, times in counts.items():
@@ -5848,7 +5849,7 @@ class Store:
                 self._touched(lock, ids, grown)
             finally:
                 self.let_go()
-        if (_mark_of(self.path("touches.log")) or (0,) * 4)[2] > _TOUCHES:
+        if _size_of(self.path("touches.log")) > _TOUCHES:
             self.settle()
 
     def _touched(self, lock: Lock, ids: Iterable[str], grown: Callable[[Memory], Memory]) -> None:
@@ -5888,7 +5889,7 @@ class Store:
 
     def small(self) -> bool:
         """Whether index.json is rewritten at every recall; what is sealed always is."""
-        return (_mark_of(self.path("index.json")) or (0,) * 4)[2] <= self._settings["store"]["rewrite_bytes"] or self.sealed()
+        return _size_of(self.path("index.json")) <= self._settings["store"]["rewrite_bytes"] or self.sealed()
 
     def settle(self) -> None:
         """Fold the counts of recalls into index.json and the pages."""
@@ -6564,7 +6565,7 @@ class Store:
 
     def backup(self) -> None:
         """Copy index.json once a day, before the first write of the day; it was just read, so it parses."""
-        size = (_mark_of(self.path("index.json")) or (0,) * 4)[2]
+        size = _size_of(self.path("index.json"))
         name = f"auto_index.json.{stamp(self._now()).translate(_DIGITS_ONLY)[:8]}.bak"
         if not size or os.path.exists(self.path("backups", name)):
             return
@@ -6975,6 +6976,11 @@ def _mark_of(path: str) -> tuple[int, ...] | None:
         return None
 
 
+def _size_of(path: str) -> int:
+    """The bytes of a file; 0 when there is none."""
+    return (_mark_of(path) or (0,) * 4)[2]
+
+
 def _mark_in(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
@@ -7023,10 +7029,9 @@ def _copy(source: str, into: int, start: int, end: int) -> None:
         while start < end:
             try:
                 copied = os.copy_file_range(descriptor, into, end - start, start)
-            except (AttributeError, OSError):        # not this system, or not between these
-                os.lseek(descriptor, start, os.SEEK_SET)
-                copied = os.write(into, os.read(descriptor, min(end - start, 1 << 20)))
-            if not copied:                               # as some file systems say instead of no
+            except (AttributeError, OSError):        # not this system, or not between these; some say 0 instead
+                copied = 0
+            if not copied:
                 os.lseek(descriptor, start, os.SEEK_SET)
                 copied = os.write(into, os.read(descriptor, min(end - start, 1 << 20)))
             if not copied:

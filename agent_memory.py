@@ -3837,11 +3837,17 @@ def _dimension(gram: str, dimensions: int) -> int:
 
 
 def _hashed(text: str) -> int:
+    return int.from_bytes(_md5()(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:8], "big")
+
+
+@lru_cache(1)
+def _md5() -> Callable[..., Any]:
     try:
-        from _md5 import md5  # type: ignore[import-not-found]  # hashlib costs a cold process 5 ms more
+        import _md5 as made  # type: ignore[import-not-found]  # hashlib costs a cold process 5 ms more
     except ImportError:
-        from hashlib import md5
-    return int.from_bytes(md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:8], "big")
+        import hashlib as made
+    md5: Callable[..., Any] = made.md5
+    return md5
 
 
 # ── Graph ────────────────────────────────────────────────────────────────────
@@ -4223,6 +4229,10 @@ class Segment:
         """The checksum of each document's wording, as `Rows` has them."""
         return self._read(self._norms_at + 8 * self.count, 4 * self.count)
 
+    def columns(self, keys: Iterable[int]) -> Iterable[int]:
+        """The documents that have each of these keys, if any have, as `bits` gives them."""
+        return filter(None, map(self.bits, keys))
+
     def bits(self, key: int) -> int:
         """The documents that have a key as a big integer, the first of the segment in its lowest bit."""
         found = self._columns.get(key)
@@ -4288,7 +4298,7 @@ def without_pauses(make: Callable[..., T]) -> Callable[..., T]:
 def built(first: int, documents: Sequence[Document | None], sums: bytes) -> bytes:
     """The segment of these documents, numbered from `first`; None is one that is dead.  `sums` are their checksums."""
     plain: dict[int, list[int]] = defaultdict(list)
-    coded: dict[int, list[int]] = defaultdict(list)    # key → number, code, number, code, …
+    found: dict[str, list[int]] = defaultdict(list)    # term → number, code, number, code, …
     norms, lengths = array("I"), array("I", [len(each.level) if each else 0 for each in documents])
     wide = any(each and (max(each.terms.values(), default=0) >= 1 << 12 or each.terms_in_all >= 1 << 20) for each in documents)
     for number, each in enumerate(documents, first):
@@ -4296,14 +4306,19 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
         if each:
             length = each.terms_in_all
             for term, times in each.terms.items():
-                coded[key_of("term", term)] += (number, times << _SHIFTS[wide] | length)
+                found[term] += (number, times << _SHIFTS[wide] | length)
             for holders in map(plain.__getitem__, _plain_keys(each, norms[-1])):
                 holders.append(number)
+    coded = {key_of("term", term): both for term, both in found.items()}
 
     def postings() -> Iterator[tuple[int, int, bytes]]:
+        from struct import Struct
+        single = Struct("=I" + "IQ"[wide]).pack              # what most terms are
         for key in sorted(plain.keys() | coded.keys()):
             if key in plain:
                 yield key, *_as_postings(plain[key], first, len(documents))
+            elif len(coded[key]) == 2 and len(documents) >= _WIDESPREAD:
+                yield key, 1 | _CODED, single(*coded[key])
             else:
                 numbers, codes = array("I", coded[key][::2]), array("IQ"[wide], coded[key][1::2])
                 yield key, len(numbers) | _CODED, numbers.tobytes() + codes.tobytes()
@@ -4352,11 +4367,15 @@ def likeness_keys(level: str) -> list[int]:
     return [_LENGTH | _class_of(len(level)), *pair_keys(level)]
 
 
-def pair_keys(level: str) -> list[int]:
-    """The keys of the pairs of neighbours in a level text: one that occurs three times has three."""
+@lru_cache(1 << 13)
+def pair_keys(level: str) -> array[int]:
+    """The keys of the pairs of neighbours in a level text: one that occurs three times has three.
+
+    Cached, for a new text is compared with those in memory, becomes one of them and is indexed.
+    """
     from itertools import pairwise
     codes = list(map(ord, level))
-    return _levels(_PAIR, Counter([(one * 40_503 ^ other) % _PAIRS for one, other in pairwise(codes)]))
+    return array("Q", _levels(_PAIR, Counter([(one * 40_503 ^ other) % _PAIRS for one, other in pairwise(codes)])))
 
 
 def _levels(base: int, counts: Mapping[int, int]) -> list[int]:
@@ -4379,19 +4398,18 @@ def _as_bits(bits: int, count: int) -> tuple[int, bytes]:
 
 def _laid_out(first: int, count: int, postings: Iterable[tuple[int, int, bytes]], sizes: bytes, wide: bool) -> bytes:
     """The bytes of a segment: of (key, how and how many, bytes), ascending by key, and what else it holds."""
-    low, high, body, place = list[int](), list[int](), list[bytes](), 0
+    low, high, body = array("Q"), array("Q"), bytearray()
     for key, size, data in postings:
-        (low if key < _HASHED else high).extend((key, place << 32 | size))
+        (low if key < _HASHED else high).extend((key, len(body) // 4 << 32 | size))
+        body += data
         if odd := len(data) % 4:
-            data += bytes(4 - odd)
-        body.append(data)
-        place += len(data) // 4
+            body += bytes(4 - odd)
     keys = high[::2]
     depth = max(1, (len(keys) // _BUCKET).bit_length())
     shift = 63 - depth
     starts = array("I", [bisect_left(keys, _HASHED | bucket << shift) for bucket in range(1 << depth)])
     starts.extend([len(keys)] * 2)
-    parts = [b"", array("Q", low).tobytes(), starts.tobytes(), array("Q", high).tobytes(), sizes, *body]
+    parts = [b"", low.tobytes(), starts.tobytes(), high.tobytes(), sizes, body]
     size = 8 * _HEAD + sum(map(len, parts))
     parts[0] = array("Q", (_SEGMENT, first, count, len(low) // 2, depth, len(keys), size, wide)).tobytes()
     return b"".join(parts)
@@ -4417,14 +4435,14 @@ def joined(segments: Sequence[Segment], dead: Collection[int]) -> bytes:
 def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator[tuple[int, int, bytes]]:
     """Every key of several segments, ascending, with its postings in all of them."""
     first, count = segments[0].first, segments[-1].end - segments[0].first
-    found: dict[int, list[tuple[Segment, int]]] = defaultdict(list)
-    for segment in segments:
-        for key, entry in segment.entries():
-            if key < _HASHED or not key & _COLUMN:
-                found[key].append((segment, entry))
+    from heapq import merge
+    from itertools import groupby, repeat
     left = ~bits_of([number - first for number in gone], count)
-    for key in sorted(found):
-        parts = found[key]
+    every = merge(*[zip(segment.entries(), repeat(segment)) for segment in segments], key=lambda one: one[0][0])
+    for key, same in groupby(every, lambda one: one[0][0]):
+        if key >= _HASHED and key & _COLUMN:
+            continue                                      # made anew
+        parts = [(segment, entry) for (_, entry), segment in same]
         if parts[0][1] & _CODED:
             size, data = _coded_parts(parts, gone, wide)
             if _WIDESPREAD * (size & _AMOUNT) > count:
@@ -4634,7 +4652,7 @@ def may_be_alike(part: Segment | Pile, wanted: Wanted) -> list[int]:
     classes = [(number, among) for number in wanted.classes if (among := part.bits(_LENGTH | number))]
     if not classes:
         return []
-    planes, close = tally([(part.bits(key), 1) for key in wanted.keys]), 0
+    planes, close = tally([(column, 1) for column in part.columns(wanted.keys)]), 0
     for number, among in classes:
         total = wanted.size + max(_class_start(number), wanted.least)
         close |= at_least(planes, int((1.5 * wanted.floor - 1) * total - 1), among)
@@ -4643,31 +4661,42 @@ def may_be_alike(part: Segment | Pile, wanted: Wanted) -> list[int]:
 
 
 class Pile:
-    """Texts in memory, so as to compare one with many at once; `held` is what they belong to, in the order they came."""
+    """Texts in memory, so as to compare one with many at once.
+
+    A memory that is reworded is piled up once more; what it said before is only found in vain.
+    """
 
     def __init__(self) -> None:
-        self.held: list[Any] = []
+        self.texts: dict[str, str] = {}                   # id → what it said last
         self.lengths: list[int] = []
+        self._ids: list[str] = []                         # in the order they came
         self._columns: dict[int, int] = defaultdict(int)
 
-    def add(self, what: Any, text: str, asserted: Iterable[str]) -> None:
-        """One more text, and the entities it asserts something of: 0.2 ms."""
-        bit = 1 << len(self.held)
-        for key in (*(key_of("asserts", entity) for entity in asserted), *likeness_keys(_level(text))):
+    def add(self, memory: Memory, asserted: Callable[[str], Iterable[str]]) -> None:
+        """One more memory, unless it is here in these words; `asserted` gives what a text asserts something of.  0.1 ms."""
+        if self.texts.get(memory.id) == memory.content:
+            return
+        bit, level = 1 << len(self._ids), _level(memory.content)
+        for key in (*(key_of("asserts", entity) for entity in asserted(memory.content)), *likeness_keys(level)):
             self._columns[key] |= bit
-        self.held.append(what)
-        self.lengths.append(len(_level(text)))
+        self.texts[memory.id] = memory.content
+        self._ids.append(memory.id)
+        self.lengths.append(len(level))
 
     def bits(self, key: int) -> int:
         """The texts that have a key, as a segment tells it."""
         return self._columns.get(key, 0)
 
-    def close_to(self, wanted: Wanted, entities: Iterable[str]) -> list[Any]:
-        """What belongs to the texts that may be alike, or that assert something of an entity."""
+    def columns(self, keys: Iterable[int]) -> Iterable[int]:
+        """The texts that have each of these keys, if any have."""
+        return filter(None, map(self._columns.get, keys))
+
+    def close_to(self, wanted: Wanted, entities: Iterable[str]) -> list[str]:
+        """The memories whose text may be alike, or asserts something of an entity."""
         places = may_be_alike(self, wanted)
         for entity in entities:
             places += places_of(self.bits(key_of("asserts", entity)))
-        return [self.held[at] for at in places]
+        return [self._ids[at] for at in places]
 
 
 class Race:
@@ -4809,8 +4838,8 @@ class Corpus:
         self._dead = frozenset(dead)
         self._dead_in = [frozenset(number for number in dead if segment.first <= number < segment.end) for segment in segments]
         self.words: Words | None = None               # of the tail, once a process asks a second time
-        self.pile: Pile | None = None                 # of the tail, once a process compares a second time
-        self.piled = False                            # all of it
+        self.pile: Pile | None = None                 # of the tail, once a process compares a second time …
+        self.piled = False                            # … all of it
         self.rows: Rows | None = None                 # of which these are the documents
         self.files: list[Any] = []                    # where the segments are kept
         self.mark: Any = None                         # of the file that names them
@@ -4859,11 +4888,10 @@ class Corpus:
 
     def close_to(self, wanted: Wanted, entities: Sequence[str]) -> set[int]:
         """The documents whose likeness to a text may reach the floor, or that assert something of one of these entities:
-        all that do, few others, and those of the tail that nobody has looked at."""
+        all that do, few others, and all of the tail while it is not piled up."""
         found = {segment.first + at for segment in self.segments for at in may_be_alike(segment, wanted)}
         found.update(*(self.having("asserts", entity) for entity in entities))
-        near = self.tail if self.pile is None else self.pile.close_to(wanted, entities)
-        return found - self._dead | {number for number in near if number in self.tail}
+        return found - self._dead | (self.tail.keys() if self.pile is None else set())
 
     def nearest(self, counts: Mapping[int, int], threshold: float) -> dict[int, float]:
         """{document: cosine} of those in the segments whose local vector is at least so near to one of these counts."""
@@ -5450,7 +5478,6 @@ class Draft:
         self.seen, self.memories = seen, Overlay(seen.memories)
         self.puts: dict[str, Memory] = {}
         self.order: list[str] = []       # what was put, one after the other
-        self.pile: Pile | None = None    # of the texts put, once they are many
         self.drops: list[str] = []
         self.lifted = False              # a person said again what had been forgotten
 
@@ -6408,7 +6435,10 @@ class Store:
         touched = [memory for id in seen.memories.counts if id not in changed and (memory := seen.memories.get(id))]
         old = {memory.id: seen.memories.written(number) for memory in (*puts, *touched)
                if (number := seen.memories.number(memory.id)) >= 0}
-        puts = [self._write_page(memory, old.get(memory.id)) for memory in puts]
+        with _Placed() as placed:                # new pages, where they are many; no hand can have edited them yet
+            many = len(puts) - len(old) > 16
+            puts = [self._write_page(memory, old.get(memory.id), into=placed if many else None) for memory in puts]
+            placed.sync()
         counted = [self._write_page(memory, old.get(memory.id), durable=False) for memory in touched]
         _sync_folder(self.path("store"))
         reworded = [m for m in puts if m.id not in old or old[m.id].content != m.content
@@ -6474,8 +6504,11 @@ class Store:
         lines = None if sealed else self._lines("index.json", signature)
         self._seen = Snapshot(self._shelf(rows, lines, known), signature, "" if sealed else epoch, ids)
 
-    def _write_page(self, memory: Memory, old: Memory | None, durable: bool = True) -> Memory:
-        """Write a page, unless a hand edit stands there that nobody has seen yet: it is taken in, or left alone."""
+    def _write_page(self, memory: Memory, old: Memory | None, durable: bool = True, into: _Placed | None = None) -> Memory:
+        """Write a page, unless a hand edit stands there that nobody has seen yet: it is taken in, or left alone.
+
+        One that is new goes `into` those that take their places together.
+        """
         text = page(memory).encode()
         try:
             found = _bytes(self.page_path(memory.id))
@@ -6490,7 +6523,9 @@ class Store:
         except (OSError, ValueError, AgentMemoryError) as fault:
             self.warn(f"store/{memory.id}.md cannot be read and was left as it is: {fault}")
             return memory
-        if found != text:
+        if into and found is None:
+            into.write(self.page_path(memory.id), [text], durable=False)
+        elif found != text:
             _replace_file(self.page_path(memory.id), [text], together=True, durable=durable)
         return memory
 
@@ -7000,9 +7035,23 @@ def _replace_file(path: str, pieces: Iterable[bytes | Span], source: str = "", t
     `pieces` are bytes, or (start, end) of the file `source`, which the kernel copies.  `together` leaves the directory's
     own fsync to the caller, once for many files; what is not `durable` may be gone after a power cut, and no harm done.
     """
-    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp~"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-    try:
+    with _Placed() as placed:
+        placed.write(path, pieces, source, durable)
+    if durable and not together:
+        _sync_folder(os.path.dirname(path))
+
+
+class _Placed:
+    """Files that are written beside their places, and take them together when the block ends well."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[str, str]] = []
+
+    def write(self, path: str, pieces: Iterable[bytes | Span], source: str = "", durable: bool = True) -> None:
+        """Write a file, as `_replace_file` tells."""
+        temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp~"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        self._waiting.append((temporary, path))
         with open(descriptor, "wb", closefd=True) as file:
             for piece in pieces:
                 if isinstance(piece, tuple):
@@ -7013,13 +7062,40 @@ def _replace_file(path: str, pieces: Iterable[bytes | Span], source: str = "", t
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
-    if durable and not together:
-        _sync_folder(os.path.dirname(path))
+
+    def sync(self) -> None:
+        """Make durable what was written so far, with one call where the system has it."""
+        if self._waiting and not _sync_all(os.path.dirname(self._waiting[0][0])):
+            for temporary, _ in self._waiting:
+                with open(temporary, "rb+") as file:
+                    os.fsync(file.fileno())
+
+    def __enter__(self) -> _Placed:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            while kind is None and self._waiting:
+                os.replace(*self._waiting[-1])
+                self._waiting.pop()
+        finally:
+            for temporary, _path in self._waiting:
+                if os.path.exists(temporary):
+                    os.unlink(temporary)
+
+
+def _sync_all(folder: str) -> bool:
+    """Make the whole file system of a folder durable; False where the system has no such call.  Loading it takes 10 ms."""
+    try:
+        from ctypes import CDLL
+        call = CDLL(None).syncfs
+    except (ImportError, OSError, TypeError, AttributeError):
+        return False
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        return bool(call(descriptor) == 0)
+    finally:
+        os.close(descriptor)
 
 
 def _copy(source: str, into: int, start: int, end: int) -> None:
@@ -8041,26 +8117,26 @@ class AgentMemory:
         wanted = Wanted(made.content, self.settings["deduplication"]["threshold"])
         asserted = self._entities(made.content)
         found = {shelf.at(number).id: number for number in corpus.close_to(wanted, asserted)}
-        for id in self._comparable_puts(draft, wanted, asserted):
+        for id in self._piled(draft, corpus.pile, wanted, asserted):
             found.setdefault(id, shelf.number(id))
         places, orders = shelf.rows.places, {id: order for order, id in enumerate(draft.puts)} if draft.puts else {}
-        order = sorted(found, key=lambda id: (found[id] < 0, places[found[id]] if found[id] >= 0 else orders[id]))
-        return [draft.memories[id] for id in order if id in draft.memories]
+        order = sorted([id for id in found if id in draft.memories],
+                       key=lambda id: (found[id] < 0, places[found[id]] if found[id] >= 0 else orders[id]))
+        return [draft.memories[id] for id in order]
 
     def _entities(self, text: str) -> list[str]:
         """What a text asserts something of."""
         return [said.entity for said in self._language.asserted(text)]
 
-    def _comparable_puts(self, draft: Draft, wanted: Wanted, asserted: Sequence[str]) -> Iterable[str]:
-        """Those of the draft's own changes that may say the same as a text, or contradict it."""
-        if len(draft.puts) < 8:
+    def _piled(self, draft: Draft, pile: Pile | None, wanted: Wanted, asserted: Sequence[str]) -> Iterable[str]:
+        """Those of the tail's memories and of the draft's that may say the same as a text, or contradict it; without a pile
+        all of the draft's."""
+        if pile is None:
             return draft.puts
-        if draft.pile is None:
-            draft.pile = Pile()
-        for id in draft.order[len(draft.pile.held):]:
-            put = draft.memories[id].content if id in draft.memories else ""
-            draft.pile.add(id, put, self._entities(put))
-        return [id for id in draft.pile.close_to(wanted, asserted) if id in draft.puts]
+        while draft.order:
+            if put := draft.memories.get(draft.order.pop()):
+                pile.add(put, self._entities)
+        return pile.close_to(wanted, asserted)
 
     def _linked(self, draft: Draft, memory: Memory, conflicts: list[Conflict], rivals: list[str]) -> Memory:
         """The memory with its links, and every other end of them put into the draft."""
@@ -8352,11 +8428,8 @@ class AgentMemory:
             corpus.pile = Pile()
         self._compared = True
         if corpus.pile is not None and not corpus.piled:
-            after = corpus.pile.held[-1] + 1 if corpus.pile.held else corpus.end
-            for number in range(after, max(corpus.tail, default=0) + 1):
-                if number in corpus.tail:
-                    text = corpus.tail[number].content
-                    corpus.pile.add(number, text, self._entities(text))
+            for memory in corpus.tail.values():
+                corpus.pile.add(memory, self._entities)
             corpus.piled = True
 
     def _corpus_of(self, seen: Snapshot, old: Corpus | None) -> Corpus:
@@ -8371,9 +8444,11 @@ class AgentMemory:
         tail = {number: shelf.at(number) for number in range(end, len(rows.keys)) if rows.keys[number]}
         corpus = Corpus(segments, [number for number in rows.dead if number < end], tail, self._dimensions)
         corpus.rows, corpus.files = rows, files if segments and files else []
+        if old is not None and old.end == end:
+            corpus.pile = old.pile
         if old is not None and old.end == end and all(
                 old.tail[number].content == tail[number].content for number in old.tail.keys() & tail.keys()):
-            corpus.words, corpus.pile = old.words, old.pile
+            corpus.words = old.words
         return corpus
 
     def _segments(self, files: Any) -> list[Segment]:
@@ -8438,14 +8513,19 @@ class AgentMemory:
     def _document(self, memory: Memory) -> Document:
         return document(memory, self._entities(memory.content), self._dimensions)
 
-    def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = ()) -> bool:
-        """Keep segments, those of like size merged: a document is merged some log₂(n / tail) times.  Whether that worked."""
+    def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = (),
+               whole: bool = False) -> bool:
+        """Keep segments, those of like size merged: a document is merged some log₂(n / tail) times; all of them where it is to
+        be `whole`.  Whether that worked."""
         files = [*corpus.files, *([] for _ in segments[len(corpus.files):])]
         for at, segment in enumerate(segments):
             if any(segment.first <= number < segment.end for number in purged):
                 segments[at], files[at] = Segment.of(joined([segment], purged)), []
+        dead = seen.memories.rows.dead
+        if whole:
+            segments, files = [Segment.of(joined(segments, dead))], [[]]
         while len(segments) > 1 and segments[-2].count < 2 * segments[-1].count:
-            segments[-2:], files[-2:] = [Segment.of(joined(segments[-2:], seen.memories.rows.dead))], [[]]
+            segments[-2:], files[-2:] = [Segment.of(joined(segments[-2:], dead))], [[]]
         files = [file or self._written(segment) for file, segment in zip(files, segments)]
         manifest = json.dumps({"made_for": [seen.epoch, self._made_for], "files": files}).encode()
         if not all(files) or self._store.sealed() or not self._store.cache("segments.json", manifest, durable=True):
@@ -8682,7 +8762,7 @@ class AgentMemory:
                         refused.append(Refused(number, str(self.clean(str(fault)))))
             told(batch[-1][0])
             self._index(least=4096)                  # in one process a longer tail costs less than small segments
-        self._index_all()
+        self._index_all(whole=8 * counts["added"] > len(self._store.load().memories))
         return Imported(**counts, refused=tuple(refused))
 
     def _imported(self, draft: Draft, line: str, merge: bool, overwrite: bool) -> str:
@@ -8931,13 +9011,22 @@ class AgentMemory:
     def sync(self) -> int:
         """Look at every page and take in those edited by hand; returns how many.  What is not indexed yet is."""
         count = self._taken_in()
-        self._index_all(1)
+        self._index_all(1, whole=True)
         return count
 
-    def _index_all(self, least: int = 0) -> None:
+    def _index_all(self, least: int = 0, whole: bool = False) -> None:
+        """Put all of the tail into segments; a `whole` index is one segment, where a question is answered soonest."""
         self._kept = None                            # what was added since counts
         while self._index(least=least):
             pass
+        try:
+            seen = self._store.load()
+            segments = self._corpus(seen).segments
+            if whole and len(segments) > 1:
+                with self._store.lock("cache/index.lock", 0):
+                    self._merge(seen, self._corpus(seen), list(segments), whole=True)
+        except (OSError, AgentMemoryError):
+            pass                                     # it is for speed alone
 
     def _taken_in(self) -> int:
         if self.exists():

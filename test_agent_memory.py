@@ -4786,13 +4786,13 @@ class Segments(unittest.TestCase):
             segment = am.Segment.of(built([am.document(am.Memory("m", am.Clean(text)), (), 64) for text in texts]))
             pile = am.Pile()
             for at, text in enumerate(texts):
-                pile.add(at, text, ())
+                pile.add(am.Memory(str(at), am.Clean(text)), lambda text: ())
             for floor in (0.3, 0.6, 0.7, 0.85, 1.0):
                 text = Closest().edited(chance, chance.choice(seeds))
                 alike = {at for at, other in enumerate(texts) if am.likeness(other, text) >= floor}
                 wanted = am.Wanted(text, floor)
                 self.assertLessEqual(alike, set(am.may_be_alike(segment, wanted)), (text, floor))
-                self.assertLessEqual(alike, set(pile.close_to(wanted, ())), (text, floor))
+                self.assertLessEqual(alike, set(map(int, pile.close_to(wanted, ()))), (text, floor))
                 found += len(alike)
         self.assertGreater(found, 100)
 
@@ -5111,6 +5111,35 @@ class Large(Spec):
                 if path.is_dir() and name != "cache":
                     path.rmdir()
                 self.memory.sync()
+
+    def test_many_new_pages_take_their_places_together(self) -> None:
+        for synced in (True, False):
+            shutil.rmtree(self.root, ignore_errors=True)
+            memory, synced_one_by_one = self.reopen(config=self.SMALL), list[int]()
+            with mock.patch.object(am, "_sync_all", lambda folder, answer=synced: answer), \
+                    mock.patch.object(os, "fsync", synced_one_by_one.append):
+                memory.import_rows(json.dumps({"text": f"fact {n * 104729} of Name{n}"}) for n in range(100))
+            self.assertEqual(len(synced_one_by_one) > 100, not synced)
+            self.assertEqual({path.stem for path in (self.root / "store").iterdir()}, {row["id"] for row in self.index()})
+            self.agree()
+
+    def test_pages_that_cannot_take_their_places_leave_nothing_beside_them(self) -> None:
+        self.memory.remember("Redis runs in cluster mode")
+        before = sorted(path.name for path in (self.root / "store").iterdir())
+        with mock.patch.object(am, "_sync_all", side_effect=OSError(28, "no space left")), self.assertRaises(OSError):
+            self.memory.import_rows(json.dumps({"text": f"fact {n * 104729} of Name{n}"}) for n in range(100))
+        self.assertEqual(sorted(path.name for path in (self.root / "store").iterdir()), before)
+
+        self.assertIn(len(self.reopen(config=self.SMALL).list()), (1, 101))      # the journal knows: old or new
+
+    def test_a_large_import_leaves_one_segment(self) -> None:
+        memory = self.reopen(config={"store": {"tail": 64}})
+        memory.import_rows(json.dumps({"text": f"fact {n * 104729} of Name{n}"}) for n in range(300))
+        for count in (130, 20):
+            memory.import_rows(json.dumps({"text": f"note {n * 7919} about {n + count}"}) for n in range(count))
+            files = json.loads((self.root / "cache" / "segments.json").read_bytes())["files"]
+            self.assertEqual(len(files), 1)
+            self.assertEqual(memory.recall(f"note {7919 * 3}").results[0].content[:10], "note 23757")
 
     def test_numbers_of_the_dead_do_not_pile_up(self) -> None:
         for number in range(20):

@@ -1584,19 +1584,35 @@ graph:                              # capitalised or not, these are no entities,
   plain_words: [able, amazing, available, awesome, awful, bad, beautiful, best, better, big, black, blue, busy, cheap, clear, cold, common, cool, correct, current, daily, dark, deep, different, early, easy, empty, exciting, extra, fast, final, fine, free, full, fun, general, glad, good, great, green, happy, hard, high, hot, huge, important, interesting, internal, kind, large, late, light, little, local, long, low, main, major, monthly, multiple, new, nice, normal, old, original, perfect, personal, popular, possible, previous, private, public, quick, ready, real, recent, red, remote, right, sad, short, similar, simple, single, funny, super, slow, small, special, specific, strong, sure, tasty, total, 'true', unable, unique, weekly, welcome, white, wide, wrong, young]
 
 retrieval:
+  profile: memory               # memory, or seed: the first specification's ranking, whole
   default_top_k: 5              # answers, unless --top-k says otherwise
-  k1: 1.5                       # BM25: how much a repeated word still adds
-  b: 0.75                       # BM25: how much a long memory is held back, 0–1
   rrf_k: 60                     # fusion of the lists by words and by meaning: 1 / (rrf_k + rank)
   candidates: 20                # best of each list that are fused
   rerank_candidates: 20         # best of the fused list that a reranker sees
   hot_threshold: 5              # recalls from which a memory is hot …
   hot_boost: 1.1                # … and its BM25 score is multiplied by this
-  # The floor: below it a query gets no answer.
-  min_score: 0.5                # BM25 score; cosines count three times
-  min_coverage: 0.22            # share, 0–1, of what a query asks for (idf of its content terms) that an answer has
-  name_weight: 2                # a term written like a name counts as this many
+  min_score: 0.5                # BM25 score below which nothing is an answer; cosines count three times
   floor_size: 100               # memories; a smaller store is judged as if it had as many
+  memory:                       # stop words, English stems, Chinese characters and pairs, dates
+    k1: 0.9                     # BM25: how much a repeated word still adds
+    b: 0.4                      # BM25: how much a long memory is held back, 0–1
+    previous: 0.5               # of its score a memory lends the one that came after it in the same session …
+    next: 0.25                  # … and the one before it
+    pool: 200                   # best memories whose neighbours are looked at
+    speaker: 1.6                # the score of who is named in the query is multiplied by this
+    # The floor: an answer is given when these add up to 0 or more.
+    certain:
+      base: -3.5
+      coverage: 4.0             # share, 0–1, of the query's idf that one of the best five has
+      ratio: 14.7               # the best score as a share of the highest there could be
+      rarest: 0.29              # the idf of the rarest term that one of the best five has
+      size: -0.45               # ln of the number of memories
+      grams: 1.9                # share of the query's idf that is Chinese or its like
+  seed:                         # words, and 2- and 3-grams of Chinese
+    k1: 1.5
+    b: 0.75
+    min_coverage: 0.22          # share, 0–1, of what a query asks for (idf of its content terms) that an answer has
+    name_weight: 2              # a term written like a name counts as this many
   # Accepted for files written to the first specification; nothing uses them.
   time_decay_days: 90
   weight_importance: 0.4
@@ -1604,8 +1620,9 @@ retrieval:
   weight_verified: 0.15
   boost_verified: 1.15
   # Words that say nothing about what is asked for.
-  stop_words: [a, about, after, again, all, also, am, an, and, any, anything, are, as, at, be, because, been, before, being, both, but, by, can, could, d, did, do, does, doing, don, during, each, either, else, ever, every, for, from, get, go, going, got, had, has, have, having, he, her, here, hers, him, his, how, i, if, in, into, is, it, its, just, know, let, like, ll, m, many, may, me, might, mine, more, most, much, must, my, 'no', not, now, of, 'off', 'on', only, or, other, our, out, over, please, re, really, s, said, say, says, she, should, since, so, some, someone, something, still, such, t, tell, than, that, the, their, them, then, there, these, they, thing, things, this, those, though, through, to, too, until, up, upon, us, use, used, ve, very, was, we, were, what, when, where, whether, which, while, who, whom, whose, why, will, with, within, without, would, 'yes', you, your, 为什, 时候, 请问, 知道, 记得, 告诉, 曾经, 上次, 之前, 可以, 一个, 一些, 如何, 是否, 多少, 关于, 提到]
-  # A Chinese 2-gram with one of these is no content (unless no other is left).
+  stop_words: [a, about, after, again, all, also, am, an, and, any, anything, are, as, at, be, because, been, before, being, both, but, by, can, could, d, did, do, does, doing, don, during, each, either, else, ever, every, for, from, get, got, had, has, have, having, he, her, here, hers, him, his, how, i, if, in, into, is, it, its, just, know, let, like, ll, m, many, may, me, might, mine, more, most, much, must, my, 'no', not, now, of, 'off', 'on', only, or, other, our, out, over, please, re, really, s, said, say, says, she, should, since, so, some, someone, something, still, such, t, tell, than, that, the, their, them, then, there, these, they, thing, things, this, those, though, through, to, too, until, up, upon, us, use, used, ve, very, was, we, were, what, when, where, whether, which, while, who, whom, whose, why, will, with, within, without, would, 'yes', you, your, 为什, 时候, 请问, 知道, 记得, 告诉, 曾经, 上次, 之前, 可以, 一个, 一些, 如何, 是否, 多少, 关于, 提到]
+  irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bit bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding bound, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, life lives, wife wives, knife knives, leaf leaves, half halves, shelf shelves, wolf wolves, good better best, bad worse worst]
+  # Chinese characters that alone say nothing.
   function_characters: 的了吗呢吧啊呀哦嘛么是我你您他她它们这那哪谁什怎在和与及或把被从对为以就都也还又很曾请几有没不个些给让向跟着
 
 vectors:
@@ -3511,10 +3528,230 @@ def tokenize_terms(text: str) -> list[str]:
             for term in (_grams(piece.casefold()) if run else _word_terms(piece))]
 
 
-@lru_cache(1 << 9)
-def counted_terms(text: str) -> Counter[str]:
-    """The terms of a text and how often it has each; cached, for a new text is measured, compared and indexed."""
-    return Counter(tokenize_terms(text))
+# The profile `memory` knows more than the seed's terms: stop words, stems, single characters, dates.
+#
+#     went, going → go         the café → cafe        max_retry_count → max_retry_count, max, retri, count
+#     我们用数据库             用, 数, 据, 库, 用数, 数据, 据库         (of 我们 nothing is left: function characters)
+#     on May 8, 2023           @m5, @5-8, @y2023-5, @y2023; likewise 2023-05-08, 5月8日, and the day a memory was made
+
+_MONTHS = "january february march april may june july august september october november december".split()
+_SHAPE = str.maketrans("abcdefghijklmnopqrstuvwxz", "vcccvcccvcccccvcccccvcccc")      # vowels and consonants; y is either
+_ENDS_2 = {"ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "abli": "able", "alli": "al",
+           "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
+           "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble"}
+_ENDS_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+_ENDS_4 = ("ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize", "ion", "al",
+           "er", "ic", "ou")
+
+
+def _shape(word: str) -> str:
+    """A word as vowels and consonants: y is a vowel after a consonant."""
+    shape = word.translate(_SHAPE)
+    while (at := shape.find("y")) >= 0:
+        shape = f"{shape[:at]}{'v' if at and shape[at - 1] == 'c' else 'c'}{shape[at + 1:]}"
+    return shape
+
+
+@lru_cache(1 << 15)
+def stem(word: str) -> str:
+    """The stem of a lower-case English word (Porter, An algorithm for suffix stripping, 1980); any other word as it is."""
+    if len(word) < 3 or not word.isascii() or not word.isalpha():
+        return word
+
+    def measure(end: str) -> int:
+        return _shape(word[:len(word) - len(end)]).count("vc")
+
+    def short(rest: str) -> bool:
+        return _shape(rest)[-3:] == "cvc" and rest[-1] not in "wxy"
+
+    if word.endswith("s") and not word.endswith("ss"):
+        word = word[:-2] if word.endswith(("sses", "ies")) else word[:-1]
+    end = "eed" if word.endswith("eed") else "ed" if word.endswith("ed") else "ing" if word.endswith("ing") else ""
+    if end == "eed":
+        word = word[:-1] if measure(end) else word
+    elif end and "v" in _shape(word[:-len(end)]):
+        word = word[:-len(end)]
+        if word.endswith(("at", "bl", "iz")):
+            word += "e"
+        elif _shape(word)[-2:] == "cc" and word[-1] == word[-2] and word[-1] not in "lsz":
+            word = word[:-1]
+        elif short(word) and _shape(word).count("vc") == 1:
+            word += "e"
+    if word.endswith("y") and "v" in _shape(word[:-1]):
+        word = word[:-1] + "i"
+    for ends in (_ENDS_2, _ENDS_3):
+        if end := next((end for end in ends if word.endswith(end)), ""):
+            word = word[:-len(end)] + ends[end] if measure(end) else word
+    end = next((end for end in _ENDS_4 if word.endswith(end)), "")
+    if end and measure(end) > 1 and (end != "ion" or word[-4:-3] in ("s", "t")):
+        word = word[:-len(end)]
+    if word.endswith("e") and (measure("e") > 1 or measure("e") == 1 and not short(word[:-1])):
+        word = word[:-1]
+    return word[:-1] if word.endswith("ll") and measure("") > 1 else word
+
+
+def _unaccented(word: str) -> str:
+    if word.isascii():
+        return word
+    bare = "".join(char for char in unicodedata.normalize("NFD", word) if not "\u0300" <= char <= "\u036f")
+    return unicodedata.normalize("NFC", bare)
+
+
+def _day_terms(year: object, month: object, day: object) -> list[str]:
+    """The terms of a date; what is not known of it is None."""
+    known = {f"@m{month}": month, f"@{month}-{day}": month and day, f"@y{year}-{month}": year and month, f"@y{year}": year}
+    return [term for term, whole in known.items() if whole]
+
+
+@lru_cache(1)
+def _written_dates() -> re.Pattern[str]:
+    names, day, year = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS), r"(\d\d?)(?:st|nd|rd|th)?", r"((?:19|20)\d\d)"
+    return re.compile(rf"(?<![\w.]){year}(?:[-/.]|年\s*)(\d\d?)(?:(?:[-/.]|月\s*)(\d\d?)(?!\d)|月|(?!\d))"
+                      rf"|(?<!\d)(\d\d?)月(?:(\d\d?)[日号])?"
+                      rf"|\b(?:{day}\s+(?:of\s+)?)?({names}|Sept)\b\.?(?:\s+{day}\b(?!:))?(?:,?\s+(?:of\s+)?{year}\b)?"
+                      rf"|(?<![\w.-]){year}(?![\w.:-]*\d)", re.IGNORECASE)
+
+
+def date_terms(text: str) -> list[str]:
+    """The terms of the dates in a text, written the ISO way, in English or in Chinese."""
+    low = text.casefold()
+    if not re.search(r"\d", low) and not any(name[:3] in low for name in _MONTHS):
+        return []
+    terms: list[str] = []
+    for found in _written_dates().finditer(text):
+        year, month, day, month_2, day_2, day_3, name, day_4, year_2, year_3 = found.groups()
+        if name and not (day_3 or day_4 or year_2) and name.casefold() in ("may", "march", "mar", "sun", "dec") and name.islower():
+            continue                                       # a verb, most likely
+        month = month or month_2 or name and 1 + [known[:3] for known in _MONTHS].index(name[:3].casefold())
+        day = day or day_2 or day_3 or day_4
+        if (not month or 1 <= int(month) <= 12) and (not day or 1 <= int(day) <= 31):
+            terms += _day_terms(year or year_2 or year_3, month and int(month), day and int(day))
+    return terms
+
+
+class Analyzer:
+    """How texts and queries become terms: the profile of the settings.  `seed` does as `tokenize_terms`."""
+
+    def __init__(self, rules: Mapping[str, Any]) -> None:
+        self.plain = rules["profile"] == "seed"
+        self._stop, self._idle = frozenset(rules["stop_words"]), frozenset(rules["function_characters"])
+        self._families = rules["irregular"]
+        self.counted = lru_cache(1 << 9)(self._counted)          # a new text is measured, compared and indexed
+
+    @cached_property
+    def stamp(self) -> int:
+        """A checksum of all that terms depend on."""
+        from zlib import crc32
+        rules = [] if self.plain else [sorted(self._stop), sorted(self._idle), self._families]
+        return crc32(json.dumps([_TERMS_FORM, self.plain, rules]).encode())
+
+    @cached_property
+    def _irregular(self) -> dict[str, str]:
+        return {form: family.partition(" ")[0] for family in self._families for form in family.split()}
+
+    def terms_of(self, memory: Memory) -> Counter[str]:
+        """The terms of a memory, and how often it has each."""
+        return self.counted(memory.content, memory.created_at[:10])
+
+    def _counted(self, text: str, day: str) -> Counter[str]:
+        if self.plain:
+            return Counter(tokenize_terms(text))
+        made = _day_terms(int(day[:4]), int(day[5:7]), int(day[8:])) if re.fullmatch(r"\d{4}-\d\d-\d\d", day) else []
+        return Counter([*self._cut(text), *date_terms(compatible(text)), *made])
+
+    def asked(self, query: str) -> Counter[str]:
+        """The terms of a query; its stop words only where there is nothing else."""
+        if self.plain:
+            return Counter(tokenize_terms(query))
+        terms = [*self._cut(query), *date_terms(compatible(query))]
+        return Counter(terms or [term for run, piece in _cut(compatible(query)) if not run for term in self._word(piece, True)])
+
+    def _cut(self, text: str) -> Iterator[str]:
+        for run, piece in _cut(compatible(text)):
+            if run:
+                piece = piece.casefold()
+                for gram in (*piece, *(piece[at:at + 2] for at in range(len(piece) - 1))):
+                    if not self._idle.issuperset(gram) and gram not in self._stop:
+                        yield gram
+            else:
+                yield from self._word(piece, piece.isupper() and len(piece) > 1)      # IT, US: a stop word no more
+
+    def _word(self, word: str, named: bool) -> Iterator[str]:
+        for term in map(_unaccented, _word_terms(word)):
+            if named or term not in self._stop:
+                yield stem(self._irregular.get(term, term))
+
+    def matches(self, query: str, memories: Mapping[K, Memory], lengths: Any, scale: Scale | None = None) -> Matches:
+        """Where the terms of a query occur in memories nobody has indexed; `lengths` are the numbers of their terms.
+
+        A text is cut up only where a word of the query may occur in it: 1,000 texts cost 4 to 12 ms; indexing them costs 82.
+        """
+        scale = scale or self.scale(lengths)
+        counts = self.asked(query)
+        grams = [term for term in counts if _is_gram(term) and (len(term) > 1 or not self.plain)]
+        having = {lone: {id for id, memory in memories.items() if lone in fold(memory.content)} for lone in self.lone(counts)}
+        dates = [term for term in counts if term[0] == "@"]
+        words = frozenset(counts).difference(grams, dates)
+        hints = self._hints(words)
+        found: dict[str, dict[K, int]] = {term: {} for term in counts}
+        chunks: dict[str, list[str]] = {}                  # what each chunk between blanks has of them, for chunks repeat
+        for id, memory in memories.items():
+            text = compatible(memory.content)
+            spelt = text.casefold()
+            for term in grams:
+                if term in spelt:
+                    # Overlaps count; no run ends inside a gram, so the text need not be cut.
+                    found[term][id] = (spelt.count(term) if len(term) == 1 or term[0] != term[-1]
+                                       else len(re.findall(f"(?={term})", spelt)))
+            for chunk in text.split() if words and self._may_have(spelt, hints) else ():
+                if chunk not in chunks:
+                    chunks[chunk] = self._wanted(chunk, words, hints)
+                for term in chunks[chunk]:
+                    found[term][id] = found[term].get(id, 0) + 1
+            for term in dates:
+                if times := self.terms_of(memory)[term]:
+                    found[term][id] = times
+        return self.found(query, counts, {term: scale.shares(ids, lengths) for term, ids in found.items()}, having, scale)
+
+    def scale(self, lengths: Any, k1: float = 1.5, b: float = 0.75) -> Scale:
+        """The scale of texts that are all there are."""
+        return Scale(k1, b, len(lengths), sum(lengths.values()))
+
+    def lone(self, counts: Collection[str]) -> list[str]:
+        """The lone characters of a query that the seed's terms have only inside pairs."""
+        return [term for term in counts if len(term) == 1 and _is_gram(term)] if self.plain else []
+
+    def found(self, query: str, counts: Counter[str], shares: Mapping[str, Mapping[Any, float]],
+              having: Mapping[str, set[Any]], scale: Scale) -> Matches:
+        """What is known of where the terms of a query occur."""
+        return Matches(counts, _names(query) if self.plain else frozenset(), shares, having, scale)
+
+    def _hints(self, words: Collection[str]) -> list[str]:
+        """Pieces of which a text holds one, folded, wherever it has one of these terms: no stem differs from its word in
+        more than its end."""
+        if self.plain:
+            return list(words)
+        starts = {word[:2] for word in words}
+        forms = [form for family in self._families if family[:2] in starts and stem(family.partition(" ")[0]) in words
+                 for form in family.split()]
+        return [*forms, *(word[:max(1, len(word) - 1)] if word.isascii() and word.isalpha() else word for word in words)]
+
+    def _may_have(self, spelt: str, hints: Collection[str]) -> bool:
+        return any(map(spelt.__contains__, hints)) or not self.plain and re.search("[\u00c0-\u024f\u0300-\u036f\u0386-\u045f"
+                                                                                  "\u1e00-\u1fff]", spelt) is not None
+
+    def _wanted(self, chunk: str, words: frozenset[str], hints: Collection[str]) -> list[str]:
+        """Which of these words, or lone characters, a chunk has; to cut it takes three times as long as `_word_terms`."""
+        bare = chunk.strip(".,:;!?'\"()")
+        if not self.plain:
+            return [term for term in self._cut(bare) if term in words] if self._may_have(bare.casefold(), hints) else []
+        if bare.isascii() and bare.isalnum():
+            terms = _word_terms(bare)
+        elif any(term in bare.casefold() for term in words):
+            terms = [term for run, piece in _cut(bare) for term in ([piece] if run else _word_terms(piece))]
+        else:
+            return []
+        return [term for term in terms if term in words]
 
 
 def _names(query: str) -> frozenset[str]:
@@ -3624,33 +3861,36 @@ def foremost(scores: Mapping[K, float], count: int | None = None) -> list[tuple[
     return sorted(best, key=lambda hit: (-round(hit[1], 9), hit[0]))[:count]
 
 
+_TERMS_FORM = 1                      # changes when the terms of a text do
+_SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": ()}
+
+
 class BM25Index:
-    """Okapi BM25 over a fixed list of texts."""
+    """Okapi BM25 over a fixed list of texts, by the terms of `tokenize_terms`."""
 
     def __init__(self, texts: Sequence[str], k1: float = 1.5, b: float = 0.75) -> None:
-        self._words, self._size = Words(k1, b), len(texts)
+        self._words, self._size, self._k = Words(Analyzer(_SEED)), len(texts), (k1, b)
         for position, text in enumerate(texts):
-            self._words.add(position, text)
+            self._words.add(position, Counter(tokenize_terms(text)))
 
     def search(self, query: str) -> list[tuple[float, int]]:
         """(score, position) of every text, best first; equals in the order given."""
-        scores = self._words.matches(query).scores()
+        scores = self._words.matches(query, self._words.scale(*self._k)).scores()
         return sorted(((scores.get(at, 0.0), at) for at in range(self._size)), key=lambda hit: -hit[0])
 
 
 class Words:
     """The terms of many texts, kept while texts come and go."""
 
-    def __init__(self, k1: float = 1.5, b: float = 0.75) -> None:
-        self._k1, self._b = k1, b
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
         self._postings: dict[str, dict[Any, int]] = {}
         self._lengths: dict[Any, int] = {}
         self._terms: dict[Any, tuple[str, ...]] = {}
 
-    def add(self, id: Any, text: str) -> None:
+    def add(self, id: Any, counts: Counter[str]) -> None:
         """Index a text under an id, in place of any earlier one."""
         self.remove(id)
-        counts = Counter(tokenize_terms(text))
         for term, times in counts.items():
             self._postings.setdefault(term, {})[id] = times
         self._terms[id], self._lengths[id] = tuple(counts), counts.total()
@@ -3667,57 +3907,20 @@ class Words:
         """The texts that are indexed."""
         return self._lengths.keys()
 
-    def matches(self, query: str, scale: Scale | None = None) -> Matches:
+    def scale(self, k1: float, b: float) -> Scale:
+        """The scale of these texts alone."""
+        return self._analyzer.scale(self._lengths, k1, b)
+
+    def matches(self, query: str, scale: Scale) -> Matches:
         """Where the terms of a query occur; a lone character is looked for in every term, 1.8 ms for 1,000 texts.
 
         `scale` tells of all texts, where these are only some of them.
         """
-        scale = scale or Scale(self._k1, self._b, len(self._lengths), sum(self._lengths.values()))
-        counts = Counter(tokenize_terms(query))
+        counts = self._analyzer.asked(query)
         having = {lone: {id for term, found in self._postings.items() if lone in term for id in found}
-                  for lone in counts if len(lone) == 1 and _is_gram(lone)}
+                  for lone in self._analyzer.lone(counts)}
         shares = {term: scale.shares(self._postings.get(term, {}), self._lengths) for term in counts}
-        return Matches(counts, _names(query), shares, having, scale)
-
-
-def cold_matches(query: str, texts: Mapping[K, str], lengths: Any, scale: Scale | None = None) -> Matches:
-    """What `Words.matches` gives, without indexing the texts; `lengths` are the numbers of their terms.
-
-    A text is cut up only where a word of the query occurs in it: 1,000 texts cost 4 to 12 ms; indexing them costs 82.
-    """
-    scale = scale or Scale(1.5, 0.75, len(texts), sum(lengths[id] for id in texts))
-    counts = Counter(tokenize_terms(query))
-    postings: dict[str, dict[K, int]] = {term: {} for term in counts}
-    having = {lone: {id for id, text in texts.items() if lone in fold(text)}
-              for lone in counts if len(lone) == 1 and _is_gram(lone)}
-    grams = [term for term in counts if _is_gram(term) and term not in having]
-    words = frozenset(counts).difference(grams)
-    chunks: dict[str, list[str]] = {}                  # what each chunk between blanks has of them, for chunks repeat
-    for id, text in texts.items():
-        text = compatible(text)
-        spelt = text.casefold()
-        for term in grams:
-            if term in spelt:
-                # Overlaps count; no run ends inside a gram, so the text need not be cut.
-                postings[term][id] = spelt.count(term) if term[0] != term[-1] else len(re.findall(f"(?={term})", spelt))
-        for chunk in text.split() if any(term in spelt for term in words) else ():
-            if chunk not in chunks:
-                chunks[chunk] = _wanted(chunk, words)
-            for term in chunks[chunk]:
-                postings[term][id] = postings[term].get(id, 0) + 1
-    return Matches(counts, _names(query), {term: scale.shares(found, lengths) for term, found in postings.items()}, having, scale)
-
-
-def _wanted(chunk: str, words: frozenset[str]) -> list[str]:
-    """Which of these words, or lone characters, a chunk has; to cut it takes three times as long as `_word_terms`."""
-    bare = chunk.strip(".,:;!?'\"()")
-    if bare.isascii() and bare.isalnum():
-        terms = _word_terms(bare)
-    elif any(term in bare.casefold() for term in words):
-        terms = [term for run, piece in _cut(bare) for term in ([piece] if run else _word_terms(piece))]
-    else:
-        return []
-    return [term for term in terms if term in words]
+        return self._analyzer.found(query, counts, shares, having, scale)
 
 
 def _is_gram(term: str) -> bool:
@@ -3778,6 +3981,32 @@ def answers(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     weights = content_weights(matches, rules)
     vouched = any(relevant(evidence(id, score, matches, weights), rules) for id, score in ranked[:5])
     return list(ranked) if vouched else []
+
+
+def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[str, Any]) -> float:
+    """How sure it is that the best of these answer the query; below 0 they do not.
+
+    A logistic regression on answers to questions, and on those to questions of other conversations: what of the query one
+    of the best five has, the best score as a share of what it could be, and how rare the rarest word is they have.
+    """
+    if not ranked:
+        return -99.0
+    from math import log
+    size, stop, best = max(matches.scale.size, rules["floor_size"]), rules["stop_words"], [id for id, _ in ranked[:5]]
+    holders = {term: ids for term in matches.counts if (ids := matches.holders(term)) or term not in stop}       # a AND b
+    idf = {term: _idf(size, max(1, len(ids))) for term, ids in holders.items()}
+    mass = {term: matches.counts[term] * weight for term, weight in idf.items()}
+    highest = sum(mass.values()) * (matches.scale.k1 + 1)
+    for char in {char for term in mass if len(term) == 2 and _is_gram(term) for char in term} & mass.keys():
+        del mass[char]                                    # what a pair says its characters do not say again
+    every, had = sum(mass.values()), [[term for term in mass if id in holders[term]] for id in best]
+    coverage = max(sum(mass[term] for term in terms) for terms in had) / every
+    if coverage >= 0.999 or coverage == 0.0 or ranked[0][1] < rules["min_score"]:
+        return 99.0 if coverage >= 0.999 else -99.0
+    weigh, grams = rules["certain"], sum(mass[term] for term in mass if _is_gram(term))
+    return float(weigh["base"] + weigh["coverage"] * coverage + weigh["ratio"] * ranked[0][1] / highest
+                 + weigh["rarest"] * max((idf[term] for terms in had for term in terms), default=0.0)
+                 + weigh["size"] * log(max(2, matches.scale.size)) + weigh["grams"] * grams / every)
 
 
 def rrf_merge(lists: Iterable[Sequence[K]], k: int = 60) -> list[tuple[K, float]]:
@@ -4054,7 +4283,7 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 # then works on every document at once.
 
 _SEGMENT = 0x3130_6765_536D_656D      # "memSeg01" in the byte order of this machine
-_PLACES = f"places 1, {array('I', [1]).tobytes().hex()}"
+_PLACES = f"places 2, {array('I', [1]).tobytes().hex()}"
 _HEAD = 8                              # numbers before the tables of a segment
 _HASHED = 1 << 63                      # keys that are hashes; below them stand …
 _TIMES = 16                            # … dimension << 16 | times, and classes of lengths
@@ -4068,6 +4297,7 @@ _BUCKET = 8                            # keys for each entry of the directory
 _PRESENT = bytes([0] + [255] * 255)    # translates a column to which documents have the term
 _WIDESPREAD = 64                           # a term that one document in so many has is common: it has a column
 _COLUMN = 1                            # added to the key of a term: that of its column
+_LAST = (1 << 31) - 1                  # place in a session
 _SHIFTS = (20, 32)                     # how far times stands left of length in a code: in a narrow segment, in a wide one
 
 
@@ -4094,6 +4324,7 @@ class Document(Record):
     keys: Sequence[int]                # what else it has
     spelling: Mapping[int, int]        # dimension of the local vector → times
     level: str                         # as likeness sees it
+    turn: tuple[str, int] | None = None    # the session it came from, and where in it
 
     @property
     def terms_in_all(self) -> int:
@@ -4101,23 +4332,41 @@ class Document(Record):
         return sum(self.terms.values())
 
 
-def document(memory: Memory, asserted: Iterable[str], dimensions: int) -> Document:
+def document(memory: Memory, terms: Mapping[str, int], asserted: Iterable[str], dimensions: int) -> Document:
     """The document of a memory; `asserted` are the entities that its text asserts something of."""
-    terms = counted_terms(memory.content)
     keys = [key_of("room", memory.room), *(key_of("asserts", entity) for entity in asserted)]
     keys += [key_of("char", char) for char in {char for term in terms if len(term) < 3 and _is_gram(term) for char in term}]
+    keys += [key_of("speaker", name) for name in names_in(memory.speaker or "", False)]
+    keys += [key_of("any", what) for what, has in (("speaker", memory.speaker), ("turn", turn_of(memory))) if has]
     if memory.project is not None:
         keys += [key_of("project", memory.project), key_of("any", "project")]
     if "quarantined" in memory.flags:
         keys.append(key_of("any", "quarantined"))
-    return Document(terms, keys, spelling(memory.content, dimensions), _level(memory.content))
+    return Document(terms, keys, spelling(memory.content, dimensions), _level(memory.content), turn_of(memory))
 
 
 def wording(memory: Memory) -> int:
     """A checksum of all that a document depends on: while it stays, the memory keeps its document."""
     from zlib import crc32
-    held = "quarantined" if "quarantined" in memory.flags else ""
-    return crc32(f"{memory.room}\0{memory.project}\0{held}\0{memory.content}".encode("utf-8", "surrogatepass"))
+    parts = (memory.room, memory.project, "quarantined" in memory.flags, memory.created_at[:10], memory.session, memory.seq,
+             memory.speaker, memory.content)
+    return crc32("\0".join(map(str, parts)).encode("utf-8", "surrogatepass"))
+
+
+def turn_of(memory: Memory) -> tuple[str, int] | None:
+    """The session a memory came from and where in it, where both are known."""
+    return (memory.session, min(memory.seq, _LAST)) if memory.session and memory.seq is not None and memory.seq >= 0 else None
+
+
+def names_in(text: str, question: bool) -> set[str]:
+    """The words of a speaker's name, folded; of a question whatever may be one."""
+    names = set[str]()
+    for run, piece in _cut(compatible(text)):
+        if run and question:
+            names.update(piece[at:at + size] for size in (2, 3, 4) for at in range(len(piece) - size + 1))
+        else:
+            names.add(_unaccented(piece.casefold()))
+    return names
 
 
 # ── segments ──
@@ -4310,6 +4559,10 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
             for holders in map(plain.__getitem__, _plain_keys(each, norms[-1])):
                 holders.append(number)
     coded = {key_of("term", term): both for term, both in found.items()}
+    for number, each in enumerate(documents, first):
+        if each and each.turn:                         # a session is written like a term, its turns like how often it occurs
+            session, seq = each.turn
+            coded.setdefault(key_of("session", session), []).extend((number, (seq >> 20) << _SHIFTS[wide] | seq & 0xF_FFFF))
 
     def postings() -> Iterator[tuple[int, int, bytes]]:
         from struct import Struct
@@ -4409,7 +4662,7 @@ def _laid_out(first: int, count: int, postings: Iterable[tuple[int, int, bytes]]
     shift = 63 - depth
     starts = array("I", [bisect_left(keys, _HASHED | bucket << shift) for bucket in range(1 << depth)])
     starts.extend([len(keys)] * 2)
-    parts = [b"", low.tobytes(), starts.tobytes(), high.tobytes(), sizes, body]
+    parts = [b"", low.tobytes(), starts.tobytes(), high.tobytes(), sizes, bytes(body)]
     size = 8 * _HEAD + sum(map(len, parts))
     parts[0] = array("Q", (_SEGMENT, first, count, len(low) // 2, depth, len(keys), size, wide)).tobytes()
     return b"".join(parts)
@@ -4833,8 +5086,10 @@ class Allowed(Record):
 class Corpus:
     """All documents of a store at one moment: the segments, which of their documents are dead, and the tail."""
 
-    def __init__(self, segments: Sequence[Segment], dead: Collection[int], tail: Mapping[int, Memory], dimensions: int) -> None:
-        self.segments, self.tail, self.dimensions = segments, tail, dimensions
+    def __init__(self, segments: Sequence[Segment], dead: Collection[int], tail: Mapping[int, Memory], dimensions: int,
+                 analyzer: Analyzer) -> None:
+        self.segments, self.tail, self.dimensions, self.analyzer = segments, tail, dimensions, analyzer
+        self._turns: dict[str, dict[int, list[int]]] = {}
         self._dead = frozenset(dead)
         self._dead_in = [frozenset(number for number in dead if segment.first <= number < segment.end) for segment in segments]
         self.words: Words | None = None               # of the tail, once a process asks a second time
@@ -4866,7 +5121,7 @@ class Corpus:
 
     def _in_tail(self, query: str, lengths: Sequence[int], scale: Scale) -> Matches:
         if not self.words:
-            return cold_matches(query, {number: memory.content for number, memory in self.tail.items()}, lengths, scale)
+            return self.analyzer.matches(query, self.tail, lengths, scale)
         near = self.words.matches(query, scale)       # another thread's tail may be longer by now
         return replace(near, having={char: found & self.tail.keys() for char, found in near.having.items()},
                        postings={term: {number: share for number, share in found.items() if number in self.tail}
@@ -4876,6 +5131,40 @@ class Corpus:
         """The living documents of the segments that have a key."""
         key = key_of(kind, text)
         return {number for segment in self.segments for number in segment.documents(segment.entry(key))} - self._dead
+
+    def turns(self, session: str) -> dict[int, list[int]]:
+        """{place in a session: the documents that came from there}, in order."""
+        if session not in self._turns:
+            key, found = key_of("session", session), list[tuple[int, int]]()
+            for segment in self.segments:
+                if entry := segment.entry(key):
+                    shift = _SHIFTS[segment.wide]
+                    found += [((code >> shift) << 20 | code & 0xF_FFFF, number) for number, code in
+                              zip(segment.documents(entry), segment.codes(entry)) if number not in self._dead]
+            found += [(turn[1], number) for number, memory in self.tail.items() if (turn := turn_of(memory)) and turn[0] == session]
+            turns = self._turns[session] = dict[int, list[int]]()
+            for place, number in sorted(found):
+                turns.setdefault(place, []).append(number)
+        return self._turns[session]
+
+    def around(self, turn: tuple[str, int]) -> list[list[int]]:
+        """The documents of five turns of a session, the third of them this one."""
+        turns = self.turns(turn[0])
+        places = list(turns)
+        at = bisect_left(places, turn[1])
+        return [turns[places[near]] if 0 <= near < len(places) else [] for near in range(at - 2, at + 3)]
+
+    def any(self, what: str) -> bool:
+        """Whether a document has a turn; a speaker."""
+        key = key_of("any", what)
+        return any(segment.entry(key) for segment in self.segments) or any(
+            turn_of(memory) if what == "turn" else memory.speaker for memory in self.tail.values())
+
+    def spoken_by(self, names: Iterable[str]) -> set[int]:
+        """The documents whose speaker has one of these names."""
+        names = set(names)
+        found = {number for number, memory in self.tail.items() if memory.speaker and names & names_in(memory.speaker, False)}
+        return found.union(*(self.having("speaker", name) for name in names)) if self.segments else found
 
     def within(self, room: str | None, project: str | None) -> Allowed:
         """The documents that may answer: of this room, of this project or none, and not quarantined."""
@@ -5682,9 +5971,10 @@ class Store:
 
     def __init__(self, root: str, settings: Settings, now: Callable[[], datetime], chance: Callable[[int], bytes] | None,
                  redactor: Redactor, graph_of: Callable[[dict[str, Any]], GraphStore],
-                 measure: Callable[[str], int]) -> None:
+                 analyzer: Analyzer) -> None:
         self.root, self.warnings = root, dict[str, None]()
-        self._measure = measure                      # how many terms a text has
+        self._analyzer = analyzer                    # tells how many terms a memory has
+        self._touches: tuple[Any, int, dict[str, Touch]] = None, 0, {}   # beside what it was read, how far, what it said
         self._chance = chance or os.urandom
         self._settings, self._now, self._redactor, self._graph_of = settings, now, redactor, graph_of
         self._vault = Vault(root, settings)
@@ -5767,7 +6057,7 @@ class Store:
             if seen and seen.signature == signature:
                 return seen
             try:
-                self._seen = seen = self._opened(signature) or self._parsed(signature)
+                self._seen = seen = self._recalled(seen, signature) or self._opened(signature) or self._parsed(signature)
             except _Replaced:                        # by another process, while we read it
                 continue
             return seen
@@ -5783,12 +6073,19 @@ class Store:
         self._seen = None
         return self.load()
 
+    def _recalled(self, seen: Snapshot | None, signature: tuple[int, ...]) -> Snapshot | None:
+        """The memories, where nothing changed but the recalls that wait beside them; None otherwise."""
+        if seen is None or not seen.epoch or seen.signature[:5] != signature[:5]:
+            return None
+        shelf = seen.memories
+        return Snapshot(self._shelf(shelf.rows, shelf.lines, shelf.known), signature, seen.epoch, seen.ids)
+
     def _opened(self, signature: tuple[int, ...]) -> Snapshot | None:
         """The memories, where cache/ knows where each row stands in this very file; None otherwise."""
         try:
             head, rows = Rows.from_bytes(_bytes(self.path("cache", "rows.bin")) or b"")
             rows.total = int(head["terms"])
-            if head.get("stamp") != list(signature[:5]) or self.sealed():
+            if head.get("stamp") != list(signature[:5]) or head.get("cut") != self._analyzer.stamp or self.sealed():
                 return None
             shelf = self._shelf(rows, self._lines("index.json", signature), {})
             return Snapshot(shelf, signature, str(head["epoch"]), int(head["ids"]))
@@ -5835,6 +6132,8 @@ class Store:
         try:
             head, rows = Rows.from_bytes(self._vault.open(_bytes(self.path("cache", "rows.bin")) or b"", "cache/rows.bin"))
             epoch, rows = str(head["epoch"]), rows.copy()
+            if head.get("cut") != self._analyzer.stamp:
+                raise ValueError("lengths by another profile")
         except (*_UNREADABLE, AgentMemoryError):
             epoch, rows = self._chance(4).hex(), Rows()
         known: dict[int, Memory] = {}
@@ -5850,23 +6149,29 @@ class Store:
         if old >= 0:
             rows.kill(old)
         count = min(memory.access_count, _MANY)
-        return rows.add(key_of("id", memory.id), place, wording(memory), self._measure(memory.content), count)
+        return rows.add(key_of("id", memory.id), place, wording(memory), self._analyzer.terms_of(memory).total(), count)
 
     def _keep_rows(self, rows: Rows, epoch: str, ids: int, signature: tuple[int, ...]) -> None:
         """Note in cache/ where the rows of index.json stand, and of which index.json."""
-        data = rows.to_bytes(stamp=signature[:5], epoch=epoch, ids=ids, terms=rows.total)
+        data = rows.to_bytes(stamp=signature[:5], epoch=epoch, ids=ids, terms=rows.total, cut=self._analyzer.stamp)
         if self._vault.on() == self.sealed():            # else encryption was just turned on or off, and we come here again
             self.cache("rows.bin", self._vault.seal(data))
 
     # ── recalls that are not in index.json yet ──
 
     def _counted(self) -> dict[str, Touch]:
-        """What touches.log says; a line cut short is skipped."""
+        """What touches.log says; a line cut short is skipped.  Of a file that has grown only the new lines are read."""
+        beside, (known, end, counts) = _mark_of(self.path("index.json")), self._touches      # it begins anew with each index
+        if known != beside or end > _size_of(self.path("touches.log")):
+            end, counts = 0, {}
         try:
-            text = (_bytes(self.path("touches.log")) or b"").decode("ascii", "replace")
+            data = _bytes(self.path("touches.log"), end) or b""
         except OSError:
             return {}
-        return {id: Touch(int(count), int(importance), at) for id, count, importance, at in re.findall(_TOUCH, text)}
+        counts |= {id: Touch(int(count), int(importance), at)
+                   for id, count, importance, at in re.findall(_TOUCH, data.decode("ascii", "replace"))}
+        self._touches = beside, end + data.rfind(b"\n") + 1, counts
+        return dict(counts)
 
     def touch(self, ids: Iterable[str], grown: Callable[[Memory], Memory]) -> None:
         """Count a recall of each of these: in index.json while that is small, beside it once to rewrite it takes long."""
@@ -6980,10 +7285,11 @@ def _importable(name: str) -> bool:
     return find_spec(name) is not None
 
 
-def _bytes(path: str) -> bytes | None:
-    """A file's bytes; None when there is none."""
+def _bytes(path: str, start: int = 0) -> bytes | None:
+    """A file's bytes, from a place on; None when there is none."""
     try:
         with open(path, "rb") as file:
+            file.seek(start)
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -8028,7 +8334,10 @@ class AgentMemory:
         self._redactor = Redactor(self.settings["security"], self.settings.known_secrets())
         self._inspector = Inspector(self.settings["suspicion"])
         self._language = Language(self.settings)
-        self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of, term_count)
+        rules = self.settings["retrieval"]
+        self._ranking = {**rules, **rules[rules["profile"]]}         # with what the chosen profile has of its own
+        self._analyzer = Analyzer(rules)
+        self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of, self._analyzer)
         self._kept: Corpus | None = None             # what was searched last
         self._compared = self._asked = False         # a text was compared, a question was asked
         self._unkept = 0                             # cache/ did not take a segment
@@ -8350,7 +8659,7 @@ class AgentMemory:
             self._store.warn(f"there is no memory yet in {self.root}")
         corpus = self._corpus(seen, asked=True)
         allowed = self._allowed(corpus, room, project)
-        words, score_of = self._by_words(clean, seen, corpus, allowed)
+        words, score_of = self._by_words(clean, seen, corpus, allowed, max(rules["candidates"], limit))
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, bool(words))
         best = rules["candidates"]
         fused = [number for number, _ in rrf_merge([[number for number, _ in words], list(meaning)[:best]], rules["rrf_k"])]
@@ -8411,13 +8720,13 @@ class AgentMemory:
             old.mark = mark
         corpus = old
         if asked and self._asked and corpus.words is None:
-            corpus.words = Words(self.settings["retrieval"]["k1"], self.settings["retrieval"]["b"])
+            corpus.words = Words(self._analyzer)
         self._asked = self._asked or asked
         if corpus.words is not None:
             for number in [*(corpus.words.ids() - corpus.tail.keys())]:
                 corpus.words.remove(number)
             for number in corpus.tail.keys() - corpus.words.ids():
-                corpus.words.add(number, corpus.tail[number].content)
+                corpus.words.add(number, self._analyzer.terms_of(corpus.tail[number]))
         if comparing:
             self._pile_up(corpus)
         return corpus
@@ -8442,7 +8751,7 @@ class AgentMemory:
             segments = []                            # made of another numbering: an older cache/ was put here, say
         end = segments[-1].end if segments else 0
         tail = {number: shelf.at(number) for number in range(end, len(rows.keys)) if rows.keys[number]}
-        corpus = Corpus(segments, [number for number in rows.dead if number < end], tail, self._dimensions)
+        corpus = Corpus(segments, [number for number in rows.dead if number < end], tail, self._dimensions, self._analyzer)
         corpus.rows, corpus.files = rows, files if segments and files else []
         if old is not None and old.end == end:
             corpus.pile = old.pile
@@ -8473,7 +8782,7 @@ class AgentMemory:
         """A checksum of the settings that segments depend on."""
         from zlib import crc32
         rules = [self.settings[name] for name in ("deduplication", "conflicts", "graph")]
-        return crc32(json.dumps([_INDEX_FORM, self._dimensions, *rules]).encode())
+        return crc32(json.dumps([_INDEX_FORM, self._analyzer.stamp, self._dimensions, *rules]).encode())
 
     @cached_property
     def _dimensions(self) -> int:
@@ -8511,7 +8820,7 @@ class AgentMemory:
         return len(numbers) if kept else 0
 
     def _document(self, memory: Memory) -> Document:
-        return document(memory, self._entities(memory.content), self._dimensions)
+        return document(memory, self._analyzer.terms_of(memory), self._entities(memory.content), self._dimensions)
 
     def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = (),
                whole: bool = False) -> bool:
@@ -8543,26 +8852,62 @@ class AgentMemory:
 
     # ── by words ──
 
-    def _by_words(self, query: Clean, seen: Snapshot, corpus: Corpus,
-                  allowed: Allowed) -> tuple[list[tuple[int, float]], Callable[[int], float]]:
-        """The best documents above the floor with their BM25 score, and how to know the score of any other.
+    def _by_words(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
+                  count: int) -> tuple[list[tuple[int, float]], Callable[[int], float]]:
+        """The best documents above the floor with their score, and how to know the score of any other.
 
-        What is often recalled weighs a little more.
+        That is their BM25 score, with some of what was said before and after; more where the query names who said it, and
+        a little more for what is often recalled.
         """
-        rules, rows = self.settings["retrieval"], seen.memories.rows
+        rules, rows = self._ranking, seen.memories.rows
         with self._mutex:
             matches = corpus.matches(query, rows.lengths, Scale(rules["k1"], rules["b"], len(rows), rows.total))
-        weights, hot = content_weights(matches, rules), seen.memories.hot(rules["hot_threshold"])
-        race = Race(matches, weights, corpus.starts)
+        plain, hot = self._analyzer.plain, seen.memories.hot(rules["hot_threshold"])
+        race = Race(matches, content_weights(matches, rules) if plain else matches.counts, corpus.starts)
+        named = corpus.spoken_by(names_in(query, True)) if not plain and corpus.any("speaker") else set[int]()
+        most = max(1.0, rules["hot_boost"]) * (max(1.0, rules["speaker"]) if named else 1.0)
 
         def factor(number: int) -> float:
-            return float(rules["hot_boost"]) if hot(number) else 1.0
+            boost = float(rules["hot_boost"]) if hot(number) else 1.0
+            return boost * rules["speaker"] if number in named else boost
 
-        scores = race.best(rules["candidates"], allowed, factor, max(1.0, rules["hot_boost"]))
-        if len(scores) < rules["candidates"]:            # these are all there are
-            scores |= {number: score for number, score in matches.faint(scores).items() if allowed(number)}
-        best = foremost(scores, rules["candidates"])
-        return answers(best, matches, rules), lambda number: scores.get(number) or race.score(number) * factor(number)
+        if plain:
+            scores = race.best(count, allowed, factor, most)
+            if len(scores) < count:                      # these are all there are
+                scores |= {number: score for number, score in matches.faint(scores).items() if allowed(number)}
+            best = foremost(scores, count)
+            return answers(best, matches, rules), lambda number: scores.get(number) or race.score(number) * factor(number)
+
+        if corpus.any("turn"):
+            pool = race.best(max(count, rules["pool"]), allowed, factor, most)
+            scores = self._lent(pool, race, corpus, seen.memories, allowed, factor)
+        else:
+            scores = race.best(count, allowed, factor, most)
+        ranked = foremost(scores, count)
+        return (ranked if certain(ranked, matches, rules) >= 0 else [],
+                lambda number: scores.get(number) or race.score(number) * factor(number))
+
+    def _lent(self, pool: Iterable[int], race: Race, corpus: Corpus, shelf: Shelf, allowed: Allowed,
+              factor: Callable[[int], float]) -> dict[int, float]:
+        """The scores of these documents and of those beside them in their sessions, with what their neighbours lend them: of
+        what was said just before and just after, the best."""
+        scores, known = dict[int, float](), dict[int, float]()
+
+        def alone(number: int) -> float:
+            if number not in known:
+                known[number] = race.score(number) if allowed(number) else 0.0
+            return known[number]
+
+        for number in pool:
+            turn = turn_of(shelf.at(number))
+            near = corpus.around(turn) if turn else [[], [], [number], [], []]
+            best = [max(map(alone, numbers), default=0.0) for numbers in near]
+            for at in (1, 2, 3):
+                lent = self._ranking["previous"] * best[at - 1] + self._ranking["next"] * best[at + 1]
+                for each in near[at]:
+                    if each not in scores and allowed(each):
+                        scores[each] = factor(each) * (alone(each) + lent)
+        return {number: score for number, score in scores.items() if score > 0}
 
     # ── by meaning ──
 
@@ -9119,13 +9464,7 @@ class AgentMemory:
 
 _PROVENANCE = ("session", "seq", "speaker", "project")
 _BATCH = 128                         # rows of an import that are written together
-_INDEX_FORM = 1                      # changes when what is indexed of a memory does
-
-
-def term_count(text: str) -> int:
-    """How many terms a text has: what BM25 takes for its length."""
-    return counted_terms(text).total()
-
+_INDEX_FORM = 2                      # changes when what is indexed of a memory does
 
 
 def merged(old: Memory, new: Memory) -> Memory:

@@ -1600,9 +1600,10 @@ retrieval:
     next: 0.25                  # … and the one before it
     pool: 200                   # best memories whose neighbours are looked at
     speaker: 1.6                # the score of who is named in the query is multiplied by this
+    respelt: 0.6                # what a word one slip away counts where nobody ever said the word itself
     # The floor: an answer is given when these add up to 0 or more.
     certain:
-      base: -3.5
+      base: -3.6
       coverage: 4.0             # share, 0–1, of the query's idf that one of the best five has
       ratio: 14.7               # the best score as a share of the highest there could be
       rarest: 0.29              # the idf of the rarest term that one of the best five has
@@ -3629,6 +3630,23 @@ def date_terms(text: str) -> list[str]:
     return terms
 
 
+def respellings(word: str) -> set[str]:
+    """What a word may have been meant to be: a letter left out, one too many, another one, or two in the wrong order."""
+    parts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return {*(head + tail[1:] for head, tail in parts if tail),
+            *(head + tail[1] + tail[0] + tail[2:] for head, tail in parts if tail[1:]),
+            *(head + letter + tail[1:] for head, tail in parts if tail for letter in letters),
+            *(head + letter + tail for head, tail in parts for letter in letters)} - {word}
+
+
+class Asked(Record):
+    """A query as terms: how often it says each, and those it spells like names."""
+
+    counts: Mapping[str, float]
+    names: frozenset[str] = frozenset()
+
+
 class Analyzer:
     """How texts and queries become terms: the profile of the settings.  `seed` does as `tokenize_terms`."""
 
@@ -3659,12 +3677,13 @@ class Analyzer:
         made = _day_terms(int(day[:4]), int(day[5:7]), int(day[8:])) if re.fullmatch(r"\d{4}-\d\d-\d\d", day) else []
         return Counter([*self._cut(text), *date_terms(compatible(text)), *made])
 
-    def asked(self, query: str) -> Counter[str]:
+    def asked(self, query: str) -> Asked:
         """The terms of a query; its stop words only where there is nothing else."""
         if self.plain:
-            return Counter(tokenize_terms(query))
+            return Asked(Counter(tokenize_terms(query)), _names(query))
         terms = [*self._cut(query), *date_terms(compatible(query))]
-        return Counter(terms or [term for run, piece in _cut(compatible(query)) if not run for term in self._word(piece, True)])
+        return Asked(Counter(
+            terms or [term for run, piece in _cut(compatible(query)) if not run for term in self._word(piece, True)]))
 
     def _cut(self, text: str) -> Iterator[str]:
         for run, piece in _cut(compatible(text)):
@@ -3681,13 +3700,13 @@ class Analyzer:
             if named or term not in self._stop:
                 yield stem(self._irregular.get(term, term))
 
-    def matches(self, query: str, memories: Mapping[K, Memory], lengths: Any, scale: Scale | None = None) -> Matches:
+    def matches(self, asked: Asked, memories: Mapping[K, Memory], lengths: Any, scale: Scale | None = None) -> Matches:
         """Where the terms of a query occur in memories nobody has indexed; `lengths` are the numbers of their terms.
 
         A text is cut up only where a word of the query may occur in it: 1,000 texts cost 4 to 12 ms; indexing them costs 82.
         """
         scale = scale or self.scale(lengths)
-        counts = self.asked(query)
+        counts = asked.counts
         grams = [term for term in counts if _is_gram(term) and (len(term) > 1 or not self.plain)]
         having = {lone: {id for id, memory in memories.items() if lone in fold(memory.content)} for lone in self.lone(counts)}
         dates = [term for term in counts if term[0] == "@"]
@@ -3711,7 +3730,20 @@ class Analyzer:
             for term in dates:
                 if times := self.terms_of(memory)[term]:
                     found[term][id] = times
-        return self.found(query, counts, {term: scale.shares(ids, lengths) for term, ids in found.items()}, having, scale)
+        return Matches(counts, asked.names, {term: scale.shares(ids, lengths) for term, ids in found.items()}, having, scale)
+
+    def spelt(self, wanted: Mapping[str, str], memories: Iterable[Memory]) -> set[str]:
+        """Which of these respellings, each of a word, memories have that nobody has indexed."""
+        # With one slip either half of a word is as it was, or two letters changed places in its middle; a stem may lack the
+        # last letter of its word.
+        halves = [(word[:len(word) // 2], word[len(word) // 2:]) for word in wanted.values()]
+        hints = {hint for head, tail in halves for hint in (head, tail[:-1], (head[:-1] + tail[0] + head[-1] + tail[1:])[:-1])}
+        chunks: dict[str, None] = {}
+        for memory in memories:
+            text = compatible(memory.content)
+            if self._may_have(text.casefold(), hints):
+                chunks.update(dict.fromkeys(text.split()))
+        return {term for chunk in chunks if self._may_have(chunk.casefold(), hints) for term in self._cut(chunk) if term in wanted}
 
     def scale(self, lengths: Any, k1: float = 1.5, b: float = 0.75) -> Scale:
         """The scale of texts that are all there are."""
@@ -3720,11 +3752,6 @@ class Analyzer:
     def lone(self, counts: Collection[str]) -> list[str]:
         """The lone characters of a query that the seed's terms have only inside pairs."""
         return [term for term in counts if len(term) == 1 and _is_gram(term)] if self.plain else []
-
-    def found(self, query: str, counts: Counter[str], shares: Mapping[str, Mapping[Any, float]],
-              having: Mapping[str, set[Any]], scale: Scale) -> Matches:
-        """What is known of where the terms of a query occur."""
-        return Matches(counts, _names(query) if self.plain else frozenset(), shares, having, scale)
 
     def _hints(self, words: Collection[str]) -> list[str]:
         """Pieces of which a text holds one, folded, wherever it has one of these terms: no stem differs from its word in
@@ -3794,7 +3821,7 @@ class Scale(Record):
 class Matches(Record):
     """Where the terms of a query occur: all that scores and the floor need to know."""
 
-    counts: Mapping[str, int]                     # term → times the query says it
+    counts: Mapping[str, float]                   # term → times the query says it
     names: frozenset[str]                         # terms the query spells like names
     postings: Mapping[str, Mapping[Any, float]]          # term → {id: its share of the term's weight}
     having: Mapping[str, set[Any]]                # one-character term → ids that have it anywhere
@@ -3875,7 +3902,7 @@ class BM25Index:
 
     def search(self, query: str) -> list[tuple[float, int]]:
         """(score, position) of every text, best first; equals in the order given."""
-        scores = self._words.matches(query, self._words.scale(*self._k)).scores()
+        scores = self._words.matches(self._words.analyzer.asked(query), self._words.scale(*self._k)).scores()
         return sorted(((scores.get(at, 0.0), at) for at in range(self._size)), key=lambda hit: -hit[0])
 
 
@@ -3883,7 +3910,7 @@ class Words:
     """The terms of many texts, kept while texts come and go."""
 
     def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
+        self.analyzer = analyzer
         self._postings: dict[str, dict[Any, int]] = {}
         self._lengths: dict[Any, int] = {}
         self._terms: dict[Any, tuple[str, ...]] = {}
@@ -3909,18 +3936,22 @@ class Words:
 
     def scale(self, k1: float, b: float) -> Scale:
         """The scale of these texts alone."""
-        return self._analyzer.scale(self._lengths, k1, b)
+        return self.analyzer.scale(self._lengths, k1, b)
 
-    def matches(self, query: str, scale: Scale) -> Matches:
+    def spelt(self, wanted: Collection[str]) -> set[str]:
+        """Which of these terms texts have."""
+        return {term for term in wanted if term in self._postings}
+
+    def matches(self, asked: Asked, scale: Scale) -> Matches:
         """Where the terms of a query occur; a lone character is looked for in every term, 1.8 ms for 1,000 texts.
 
         `scale` tells of all texts, where these are only some of them.
         """
-        counts = self._analyzer.asked(query)
+        counts = asked.counts
         having = {lone: {id for term, found in self._postings.items() if lone in term for id in found}
-                  for lone in self._analyzer.lone(counts)}
+                  for lone in self.analyzer.lone(counts)}
         shares = {term: scale.shares(self._postings.get(term, {}), self._lengths) for term in counts}
-        return self._analyzer.found(query, counts, shares, having, scale)
+        return Matches(counts, asked.names, shares, having, scale)
 
 
 def _is_gram(term: str) -> bool:
@@ -5109,9 +5140,36 @@ class Corpus:
         """The first document of the tail."""
         return self.segments[-1].end if self.segments else 0
 
-    def matches(self, query: str, lengths: Sequence[int], scale: Scale) -> Matches:
-        """Where the terms of a query occur in all documents; `lengths` are the numbers of terms of the tail's."""
-        near = self._in_tail(query, lengths, scale)
+    def matches(self, query: str, lengths: Sequence[int], scale: Scale, respelt: float = 0.0) -> Matches:
+        """Where the terms of a query occur in all documents; `lengths` are the numbers of terms of the tail's.
+
+        A word nobody ever said counts `respelt` times as those it may have been meant to be, where somebody said one.
+        """
+        asked = self.analyzer.asked(query)
+        found = self._matches(asked, lengths, scale)
+        meant = self._meant([term for term in asked.counts if not found.postings[term]]) if respelt else {}
+        if not meant:
+            return found
+        counts = {term: times for term, times in asked.counts.items() if term not in meant}
+        for term, words in meant.items():
+            for word in words:
+                counts[word] = counts.get(word, 0) + asked.counts[term] * respelt / len(words)
+        return self._matches(replace(asked, counts=counts), lengths, scale)
+
+    def _meant(self, unseen: Iterable[str]) -> dict[str, list[str]]:
+        """{word: those somebody said that differ from it by one slip}, with the same first letter if there are any."""
+        slips = {term: respellings(term) for term in unseen if len(term) > 4 and term.isascii() and term.isalpha()}
+        wanted = {word: term for term, words in slips.items() for word in words}
+        said = self.words.spelt(wanted) if self.words else self.analyzer.spelt(wanted, self.tail.values()) if wanted else set[str]()
+        for word in wanted.keys() - said:
+            if any(not self._dead.issuperset(segment.documents(entry)) for segment in self.segments
+                   if (entry := segment.entry(key_of("term", word)))):
+                said.add(word)
+        meant = {term: sorted(words & said) for term, words in slips.items() if words & said}
+        return {term: [word for word in words if word[0] == term[0]] or words for term, words in meant.items()}
+
+    def _matches(self, asked: Asked, lengths: Sequence[int], scale: Scale) -> Matches:
+        near = self._in_tail(asked, lengths, scale)
         known = [Shares(scale, wide) for wide in (0, 1)]
         parts = [{term: Listed(segment, term, dead, known[segment.wide]) for term in near.counts}
                  for segment, dead in zip(self.segments, self._dead_in)]
@@ -5119,10 +5177,10 @@ class Corpus:
         having = {char: found | self.having("char", char) for char, found in near.having.items()}
         return replace(near, postings=postings, having=having, parts=(*parts, near.postings))
 
-    def _in_tail(self, query: str, lengths: Sequence[int], scale: Scale) -> Matches:
+    def _in_tail(self, asked: Asked, lengths: Sequence[int], scale: Scale) -> Matches:
         if not self.words:
-            return self.analyzer.matches(query, self.tail, lengths, scale)
-        near = self.words.matches(query, scale)       # another thread's tail may be longer by now
+            return self.analyzer.matches(asked, self.tail, lengths, scale)
+        near = self.words.matches(asked, scale)       # another thread's tail may be longer by now
         return replace(near, having={char: found & self.tail.keys() for char, found in near.having.items()},
                        postings={term: {number: share for number, share in found.items() if number in self.tail}
                                  for term, found in near.postings.items()})
@@ -8659,8 +8717,8 @@ class AgentMemory:
             self._store.warn(f"there is no memory yet in {self.root}")
         corpus = self._corpus(seen, asked=True)
         allowed = self._allowed(corpus, room, project)
-        words, score_of = self._by_words(clean, seen, corpus, allowed, max(rules["candidates"], limit))
-        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, bool(words))
+        words, score_of, heard = self._by_words(clean, seen, corpus, allowed, max(rules["candidates"], limit))
+        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, heard)
         best = rules["candidates"]
         fused = [number for number, _ in rrf_merge([[number for number, _ in words], list(meaning)[:best]], rules["rrf_k"])]
         order, reranked, unranked = self._reranked(clean, fused, seen.memories)
@@ -8853,15 +8911,17 @@ class AgentMemory:
     # ── by words ──
 
     def _by_words(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
-                  count: int) -> tuple[list[tuple[int, float]], Callable[[int], float]]:
-        """The best documents above the floor with their score, and how to know the score of any other.
+                  count: int) -> tuple[list[tuple[int, float]], Callable[[int], float], bool]:
+        """The best documents above the floor with their score; how to know the score of any other; whether likeness of
+        spelling has nothing to add.
 
         That is their BM25 score, with some of what was said before and after; more where the query names who said it, and
         a little more for what is often recalled.
         """
         rules, rows = self._ranking, seen.memories.rows
         with self._mutex:
-            matches = corpus.matches(query, rows.lengths, Scale(rules["k1"], rules["b"], len(rows), rows.total))
+            scale = Scale(rules["k1"], rules["b"], len(rows), rows.total)
+            matches = corpus.matches(query, rows.lengths, scale, rules.get("respelt", 0.0))
         plain, hot = self._analyzer.plain, seen.memories.hot(rules["hot_threshold"])
         race = Race(matches, content_weights(matches, rules) if plain else matches.counts, corpus.starts)
         named = corpus.spoken_by(names_in(query, True)) if not plain and corpus.any("speaker") else set[int]()
@@ -8876,7 +8936,8 @@ class AgentMemory:
             if len(scores) < count:                      # these are all there are
                 scores |= {number: score for number, score in matches.faint(scores).items() if allowed(number)}
             best = foremost(scores, count)
-            return answers(best, matches, rules), lambda number: scores.get(number) or race.score(number) * factor(number)
+            found = answers(best, matches, rules)
+            return found, lambda number: scores.get(number) or race.score(number) * factor(number), bool(found)
 
         if corpus.any("turn"):
             pool = race.best(max(count, rules["pool"]), allowed, factor, most)
@@ -8885,7 +8946,7 @@ class AgentMemory:
             scores = race.best(count, allowed, factor, most)
         ranked = foremost(scores, count)
         return (ranked if certain(ranked, matches, rules) >= 0 else [],
-                lambda number: scores.get(number) or race.score(number) * factor(number))
+                lambda number: scores.get(number) or race.score(number) * factor(number), bool(scores))
 
     def _lent(self, pool: Iterable[int], race: Race, corpus: Corpus, shelf: Shelf, allowed: Allowed,
               factor: Callable[[int], float]) -> dict[int, float]:

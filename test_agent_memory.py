@@ -2852,7 +2852,7 @@ def worded(texts: dict[str, str], analyzer: am.Analyzer = SEED) -> am.Words:
 
 
 def matches(query: str, words: am.Words) -> am.Matches:
-    return words.matches(query, words.scale(1.5, 0.75))
+    return words.matches(words.analyzer.asked(query), words.scale(1.5, 0.75))
 
 
 class Terms(unittest.TestCase):
@@ -2955,7 +2955,7 @@ class ByWords(unittest.TestCase):
                 query = some_text(chance) + " ".join(chance.sample(more, min(2, len(more))))
                 memories = {id: said_as(text) for id, text in texts.items()}
                 lengths = {id: analyzer.terms_of(memory).total() for id, memory in memories.items()}
-                cold, warm = analyzer.matches(query, memories, lengths), matches(query, words)
+                cold, warm = analyzer.matches(analyzer.asked(query), memories, lengths), matches(query, words)
                 self.assertEqual(cold.scores(), warm.scores(), (query, texts))
                 self.assertEqual(cold.ranked(), warm.ranked())
 
@@ -2980,8 +2980,8 @@ class Words(unittest.TestCase):
                 self.assertEqual(found, sorted([*terms.split(), *made]))
 
     def test_a_question_of_stop_words_alone_is_asked_as_it_is(self) -> None:
-        self.assertEqual(list(MEMORY.asked("what is it")), ["what", "is", "it"])
-        self.assertEqual(list(MEMORY.asked("what is redis")), ["redi"])
+        self.assertEqual(list(MEMORY.asked("what is it").counts), ["what", "is", "it"])
+        self.assertEqual(list(MEMORY.asked("what is redis").counts), ["redi"])
 
     def test_stems_are_those_of_porters_paper(self) -> None:
         for word, stem in [line.split() for line in """caresses caress|ponies poni|ties ti|caress caress|cats cat|
@@ -3021,8 +3021,8 @@ class Words(unittest.TestCase):
                 self.assertEqual(am.date_terms(text), terms)
 
     def test_accents_are_folded(self) -> None:
-        self.assertEqual(list(MEMORY.asked("CAFE\u0301")), ["cafe"])
-        self.assertEqual(list(MEMORY.asked("が")), ["が"])
+        self.assertEqual(list(MEMORY.asked("CAFE\u0301").counts), ["cafe"])
+        self.assertEqual(list(MEMORY.asked("が").counts), ["が"])
 
 
 class Floor(unittest.TestCase):
@@ -4757,12 +4757,35 @@ class Recalling(Spec):
     def test_a_long_question_is_no_trouble(self) -> None:
         self.assertEqual(self.memory.recall("what about the dog named Rex and the vacuum " * 1200)[0].content, self.FACTS[0])
 
-    def test_a_misspelt_question_is_answered_by_likeness_of_spelling(self) -> None:
-        found = self.memory.recall("deploymants thruogh teh relaese brnach")
+    def test_a_word_with_one_slip_finds_what_was_meant(self) -> None:
+        self.memory.remember("The accountant is called Priya and comes on Fridays")
+        for tail in (10 ** 9, 4):                            # read, and indexed
+            self.reopen(config={"store": {"tail": tail}}).remember(f"something about {tail}")
+            for question, fact in (("relaese brnach", self.FACTS[14]), ("who is the acountant", "The accountant is"),
+                                   ("standup meting", self.FACTS[3]), ("vacum cleaner", self.FACTS[0]), ("invoicces", self.FACTS[12])):
+                for memory in (self.memory, self.reopen(config={"store": {"tail": tail}})):
+                    with self.subTest(question, tail=tail):
+                        found = memory.recall(question, touch=False)
+                        self.assertTrue(found[0].content.startswith(fact))
+                        self.assertGreater(found[0].kw_score, 0.0)
 
-        self.assertEqual((found[0].content, found.backend), (self.FACTS[14], "local"))
-        self.assertEqual(found[0].kw_score, 0.0)
+    def test_a_question_without_a_known_word_is_answered_by_likeness_of_spelling(self) -> None:
+        found = self.memory.recall("deploymantss goess thruogh reelaese brrnachh")
+
+        self.assertEqual((found[0].content, found.backend, found[0].kw_score), (self.FACTS[14], "local", 0.0))
         self.assertGreaterEqual(found[0].vec_score, 0.30)
+
+    def test_a_slip_gives_the_same_cold_and_warm(self) -> None:
+        chance = random.Random(12)
+        for text in self.FACTS:
+            for word in re.findall("[a-z]{6,}", text):
+                at = len(word) // 2
+                slipped = chance.choice([word[:at - 1] + word[at] + word[at - 1] + word[at + 1:],
+                                         sorted(am.respellings(word))[chance.randrange(50 * len(word))]])
+                found = [[(hit.content, hit.score) for hit in memory.recall(slipped, touch=False)] for memory in (
+                    self.memory, self.reopen(config={"store": {"tail": 3}}), self.reopen(config={"store": {"tail": 10 ** 9}}))]
+                self.assertEqual(found[0], found[1])
+                self.assertEqual(found[0], found[2])
 
     def test_one_process_and_many_give_the_same(self) -> None:
         for question in ("database", "数据库", "release branch", "会議"):
@@ -4995,7 +5018,7 @@ class Large(Spec):
         """{id: score} of the profile `memory` as its description says it, with nothing indexed."""
         rules, held = SHIPPED["retrieval"]["memory"], self.memory.list()
         bags = {memory.id: MEMORY.terms_of(memory) for memory in held}
-        asked, average = MEMORY.asked(query), sum(bag.total() for bag in bags.values()) / max(1, len(bags))
+        asked, average = MEMORY.asked(query).counts, sum(bag.total() for bag in bags.values()) / max(1, len(bags))
 
         def alone(memory: am.Memory) -> float:
             bag, score = bags[memory.id], 0.0

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
-    from datetime import datetime
+    from datetime import date, datetime
     from types import SimpleNamespace as Namespace
     from types import TracebackType
     from typing import Any, NoReturn, Self, TypeVar, dataclass_transform
@@ -313,6 +313,8 @@ class Hit(Record):
     rerank_score: float | None
     flags: tuple[str, ...] = ()
     conflicts: tuple[Mapping[str, str], ...] = ()
+    newer: str | None = None       # the memory that says the same of a later time, or the opposite
+    why: Mapping[str, Any] | None = None           # where it was asked for: what made the score
 
 
 class Recall(Record):
@@ -322,6 +324,7 @@ class Recall(Record):
     backend: str
     degraded: str | None
     results: tuple[Hit, ...]
+    why: Mapping[str, Any] | None = None           # where it was asked for: the terms, the days, the floor, what it cut
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.results)
@@ -1600,6 +1603,7 @@ retrieval:
     next: 0.25                  # … and the one before it
     pool: 200                   # best memories whose neighbours are looked at
     speaker: 1.6                # the score of who is named in the query is multiplied by this
+    dated: 2.0                  # the score of what is of the days the query names (yesterday, 上周) is multiplied by this
     respelt: 0.6                # what a word one slip away counts where nobody ever said the word itself
     # The floor: an answer is given when these add up to 0 or more.
     certain:
@@ -3604,6 +3608,11 @@ def _day_terms(year: object, month: object, day: object) -> list[str]:
     return [term for term, whole in known.items() if whole]
 
 
+def _made_terms(day: str) -> list[str]:
+    """The terms of a day as 2026-08-17; none of anything else."""
+    return _day_terms(int(day[:4]), int(day[5:7]), int(day[8:])) if re.fullmatch(r"\d{4}-\d\d-\d\d", day, re.ASCII) else []
+
+
 @lru_cache(1)
 def _written_dates() -> re.Pattern[str]:
     names, day, year = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS), r"(\d\d?)(?:st|nd|rd|th)?", r"((?:19|20)\d\d)"
@@ -3628,6 +3637,134 @@ def date_terms(text: str) -> list[str]:
         if (not month or 1 <= int(month) <= 12) and (not day or 1 <= int(day) <= 31):
             terms += _day_terms(year or year_2 or year_3, month and int(month), day and int(day))
     return terms
+
+
+# When: a query may say it in words, and a memory has the day it was made and those its text names.
+#
+#     yesterday, 昨天                     that day             last week, 上周          Monday to Sunday
+#     3 days ago, 三天前                  that day             last month, 上个月       all of it
+#     last 2 weeks, 最近两周              from then to today   last Friday, 上周五      that day
+#     since …, … 以来                     from then to today   before …, … 之前         all before it
+
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_NUMBERS = {**dict(zip("a an one two three four five six seven eight nine ten".split(), (1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10))),
+            **dict(zip("一二三四五六七八九十", range(1, 11))), "两": 2}
+
+
+class Window(Record):
+    """Days from one to another, both inside, as 2026-08-17."""
+
+    since: str
+    until: str
+
+    def terms(self) -> Iterator[tuple[str, ...]]:
+        """Terms of dates, all of a tuple or all of another: whole years, whole months, single days."""
+        from datetime import date, timedelta
+        day, last = date.fromisoformat(self.since), date.fromisoformat(self.until)
+        while day <= last:
+            month = date(day.year + day.month // 12, day.month % 12 + 1, 1)
+            if day.month == day.day == 1 and date(day.year, 12, 31) <= last:
+                yield (f"@y{day.year}",)
+                day = date(day.year + 1, 1, 1)
+            elif day.day == 1 and month - timedelta(1) <= last:
+                yield (f"@y{day.year}-{day.month}",)
+                day = month
+            else:
+                yield f"@{day.month}-{day.day}", f"@y{day.year}-{day.month}"
+                day += timedelta(1)
+
+    def holder(self) -> Callable[[Memory], bool]:
+        """Whether a memory was made in these days, or its text names one of them."""
+        wanted = frozenset(self.terms())
+
+        def holds(memory: Memory) -> bool:
+            known = {*date_terms(compatible(memory.content)), *_made_terms(memory.created_at[:10])}
+            return any((term,) in wanted or any((term, month) in wanted for month in known) for term in known)
+        return holds
+
+
+@lru_cache(1)
+def _time_words() -> re.Pattern[str]:
+    number, days, unit = r"(\d{1,4}|[a-z]+|[一二两三四五六七八九十]+)", "|".join(_DAYS), "(day|week|month|year)s?"
+    return re.compile(
+        rf"(?:\b(since|before|until)\s+)?(?:\b(?:(today|yesterday|the day before yesterday)"
+        rf"|(last|past|previous|this)\s+(week|month|year)"
+        rf"|(?:the\s+)?(?:last|past)\s+{number}\s+{unit}|{number}\s+{unit}\s+ago|(last|this|on)\s+({days}))\b"
+        rf"|(今天|昨天|前天)|(上上|上|这|本)个?(?:周|星期|礼拜)([一二三四五六日天])?(?!末)|(上|这|本)个?(月)|(去|今|前)(年)"
+        rf"|(?:最近|过去|近)的?{number}个?(天|周|星期|月|年)|{number}个?(天|周|星期|月|年)前)(以来|之前|以前)?", re.IGNORECASE)
+
+
+def when(query: str, today: str) -> tuple[str, Window | None]:
+    """A query without what it says of the time, and the days that it means; None where it says nothing of the kind.
+
+    `today` is a day as 2026-08-17.  Only the first time it names counts.
+    """
+    low = compatible(query)
+    if not re.search(r"day\b|week|month|year|ago\b|[天周月年期拜]", low, re.IGNORECASE) or not (found := _time_words().search(low)):
+        return query, None
+    from datetime import date, timedelta
+    now, (side, *facts, side_zh) = date.fromisoformat(today), (text and text.casefold() for text in found.groups())
+    span = _span_of(facts, now)
+    if span is None:
+        return query, None
+    start, end = span
+    if side == "since" or side_zh == "以来":
+        end = max(now, end)
+    elif side or side_zh:
+        start, end = date(1970, 1, 1), start - timedelta(1) if side != "until" else end
+    return f"{low[:found.start()]} {low[found.end():]}".strip(), Window(start.isoformat(), end.isoformat())
+
+
+def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None:
+    """The first and the last day that the words of `_time_words` mean; None for numbers nobody means."""
+    from datetime import date, timedelta
+    (day, which, unit, past, past_unit, ago, ago_unit, near, weekday, day_zh, week_zh, weekday_zh, which_month, _, which_year, _,
+     past_zh, past_unit_zh, ago_zh, ago_unit_zh) = facts
+    back = {"today": 0, "今天": 0, "yesterday": 1, "昨天": 1, "the day before yesterday": 2, "前天": 2}.get(day or day_zh or "")
+    if back is not None:
+        return now - timedelta(back), now - timedelta(back)
+    if count := past or past_zh or ago or ago_zh:
+        size = {"day": 1, "天": 1, "week": 7, "周": 7, "星期": 7, "month": 30, "月": 30, "year": 365, "年": 365}
+        step = size[past_unit or past_unit_zh or ago_unit or ago_unit_zh or ""]
+        number = int(count) if count.isdecimal() else _NUMBERS.get(count, 0)
+        if not number or number * step > 36_500:
+            return None
+        then, about = now - timedelta(number * step), timedelta(step // 2)            # 2 weeks ago is about then
+        return (then - about, then + about) if ago or ago_zh else (then, now)
+    monday, weeks = now - timedelta(now.weekday()), {"上上": 2, "上": 1, "last": 1, "past": 1, "previous": 1}
+    if near or weekday_zh:
+        at = _DAYS.index(weekday) if weekday else "一二三四五六日".index((weekday_zh or "").replace("天", "日"))
+        start = monday + timedelta(at - 7 * weeks.get(week_zh or "", 0))
+        start -= timedelta(7 if near in ("last", "on") and start >= now else 0)
+        return start, start
+    if unit == "week" or week_zh:
+        start = monday - timedelta(7 * weeks.get(week_zh or which or "", 0))
+        return start, start + timedelta(6)
+    if unit == "month" or which_month:
+        first = now.replace(day=1)
+        start = first if (which or which_month) in ("this", "这", "本") else (first - timedelta(1)).replace(day=1)
+        return start, (start + timedelta(32)).replace(day=1) - timedelta(1)
+    year = now.year - {"this": 0, "今": 0, "前": 2}.get(which or which_year or "", 1)
+    return date(year, 1, 1), date(year, 12, 31)
+
+
+def day_of(text: str, today: str, last: bool = False) -> str:
+    """The day that a date or words for one mean: the first of them, or the last.  UsageError when none is understood."""
+    full = re.fullmatch(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", compatible(text.strip()))
+    try:
+        if full:
+            from datetime import date, timedelta
+            year, month, day = (int(part) if part else 0 for part in full.groups())
+            if last and not day:
+                following = date(year + (month or 12) // 12, (month or 12) % 12 + 1, 1)
+                return (following - timedelta(1)).isoformat()
+            return date(year, month or 1, day or 1).isoformat()
+    except ValueError:
+        pass
+    rest, window = when(text, today)
+    if window is None or rest.strip():
+        raise UsageError(f"{text!r:.40} is no day", "such as 2026-08-17, 2026-08, yesterday, 3 days ago, 上周")
+    return window.until if last else window.since
 
 
 def respellings(word: str) -> set[str]:
@@ -3674,8 +3811,7 @@ class Analyzer:
     def _counted(self, text: str, day: str) -> Counter[str]:
         if self.plain:
             return Counter(tokenize_terms(text))
-        made = _day_terms(int(day[:4]), int(day[5:7]), int(day[8:])) if re.fullmatch(r"\d{4}-\d\d-\d\d", day) else []
-        return Counter([*self._cut(text), *date_terms(compatible(text)), *made])
+        return Counter([*self._cut(text), *date_terms(compatible(text)), *_made_terms(day)])
 
     def asked(self, query: str) -> Asked:
         """The terms of a query; its stop words only where there is nothing else."""
@@ -5211,6 +5347,14 @@ class Corpus:
         places = list(turns)
         at = bisect_left(places, turn[1])
         return [turns[places[near]] if 0 <= near < len(places) else [] for near in range(at - 2, at + 3)]
+
+    def dated(self, window: Window) -> set[int]:
+        """The documents of these days: made then, or whose text names such a day.  Of the profile `memory` only."""
+        holds = window.holder()
+        found = {number for number, memory in self.tail.items() if holds(memory)}
+        for terms in window.terms() if self.segments else ():
+            found |= set[int].intersection(*(self.having("term", term) for term in terms))
+        return found
 
     def any(self, what: str) -> bool:
         """Whether a document has a turn; a speaker."""
@@ -8705,29 +8849,76 @@ class AgentMemory:
     # ── recalling ──
 
     def recall(self, query: str, room: str | None = None, top_k: int | None = None, *, touch: bool = True,
-               project: str | None = None) -> Recall:
-        """What is known about a query, best first: by words and by meaning, fused by rank, reranked where set up.
+               project: str | None = None, since: str | None = None, until: str | None = None,
+               explain: bool = False) -> Recall:
+        """What is known about a query, best first: by words and by meaning, fused, reranked where set up.
 
         Nothing relevant gives no results.  `touch=False` leaves the counts of use alone.  With a `project` (or
-        $AGENT_MEMORY_PROJECT; "" means all) only its memories and those of no project answer.
+        $AGENT_MEMORY_PROJECT; "" means all) only its memories and those of no project answer; with `since` or `until` (a day,
+        2026-08, "last week", 上周) only those made then, or whose text names such a day.  `explain` tells why.
         """
         clean, limit = self._query(query, room, top_k)
-        seen, rules = self._store.read(), self.settings["retrieval"]
+        seen, rules = self._store.read(), self._ranking
         if not seen.memories:
             self._store.warn(f"there is no memory yet in {self.root}")
         corpus = self._corpus(seen, asked=True)
-        allowed = self._allowed(corpus, room, project)
-        words, score_of, heard = self._by_words(clean, seen, corpus, allowed, max(rules["candidates"], limit))
-        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, heard)
-        best = rules["candidates"]
-        fused = [number for number, _ in rrf_merge([[number for number, _ in words], list(meaning)[:best]], rules["rrf_k"])]
-        order, reranked, unranked = self._reranked(clean, fused, seen.memories)
-        hits = tuple(self._hit(seen.memories.at(number), score_of(number), meaning.get(number), reranked.get(number))
+        allowed = self._within(self._window(since, until), self._allowed(corpus, room, project), corpus, seen.memories)
+        words = self._by_words(clean, seen, corpus, allowed, max(rules["candidates"], limit))
+        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, words.heard)
+        order, reranked, unranked = self._reranked(clean, self._fused(words, meaning, backend), seen.memories)
+        hits = tuple(self._hit(seen.memories.at(number), words.score_of(number), meaning.get(number), reranked.get(number),
+                               words.why(number) if explain else None)
                      for number in order[:limit])
+        hits = self._newer_first(hits, seen.memories)
         if touch and hits:
             self._touch([hit.id for hit in hits])
         self._index()
-        return Recall(clean, backend, degraded or unranked, hits)
+        return Recall(clean, backend, degraded or unranked, hits, self._told(words, seen.memories) if explain else None)
+
+    def _window(self, since: str | None, until: str | None) -> Window | None:
+        if since is None and until is None:
+            return None
+        today = stamp(self.now())[:10]
+        window = Window(day_of(since, today) if since else "1900-01-01", day_of(until, today, last=True) if until else "2099-12-31")
+        if window.since > window.until:
+            raise UsageError(f"nothing lies between {window.since} and {window.until}", "since is the earlier of both")
+        return window
+
+    def _fused(self, words: ByWords, meaning: Mapping[int, float], backend: str) -> list[int]:
+        """The documents of both lists, best first: by rank, or where the backend has a weight by the share of what each list
+        could have given: (1 − w) · score / highest + w · cosine."""
+        best, block = self._ranking["candidates"], self.settings["vectors"]["backends"].get(backend, {})
+        near = dict(list(meaning.items())[:best])
+        weight = None if self._analyzer.plain else block.get("weight")
+        if weight is None:
+            return [number for number, _ in rrf_merge([[number for number, _ in words.ranked], list(near)], self._ranking["rrf_k"])]
+        found = dict(words.scored[:best])
+        return [number for number, _ in foremost({
+            number: (1 - weight) * found.get(number, 0.0) / max(words.highest, 1e-9) + weight * max(0.0, meaning.get(number, 0.0))
+            for number in {*near, *(found if words.ranked else ())}})]
+
+    def _newer_first(self, hits: tuple[Hit, ...], shelf: Shelf) -> tuple[Hit, ...]:
+        """The results, each told of the newest memory that says the same of a later time, or the opposite; where that one is
+        among them and as good, it comes first."""
+        told: list[Hit] = []
+        for hit in hits:
+            memory = shelf[hit.id]
+            opposed = {link["memory_id"] for link in memory.conflicts}
+            later = [other for id in sorted({*opposed, *memory.updates}, reverse=True)[:8] if (other := shelf.get(id))
+                     and _made(other) > _made(memory) and (id in opposed or _same_but_figures(other.content, memory.content))]
+            told.append(replace(hit, newer=later[0].id) if later else hit)
+        for hit in [hit for hit in told if hit.newer]:
+            at, other = told.index(hit), next((at for at, other in enumerate(told) if other.id == hit.newer), -1)
+            if other > at and told[other].score >= 0.9 * hit.score:
+                told.insert(at, told.pop(other))
+        return tuple(told)
+
+    def _told(self, words: ByWords, shelf: Shelf) -> dict[str, Any]:
+        """Why a query got these results and no others."""
+        cut = [] if words.ranked else [{"id": shelf.at(number).id, "score": round(score, 6)} for number, score in words.scored[:5]]
+        window = words.window and {"since": words.window.since, "until": words.window.until}
+        return {"terms": {term: round(words.matches.weight(term), 4) for term in words.matches.counts}, "days": window,
+                "certain": words.certain, "cut": cut}
 
     def vsearch(self, query: str, top_k: int | None = None, *, project: str | None = None) -> Recall:
         """The memories nearest in meaning alone, with their cosine; `project` as in `recall`."""
@@ -8744,6 +8935,15 @@ class AgentMemory:
         """The documents that may answer: of this room and project, and not quarantined."""
         here = self.settings.choice("PROJECT") if project is None else project
         return corpus.within(room, here)
+
+    def _within(self, window: Window | None, allowed: Allowed, corpus: Corpus, shelf: Shelf) -> Allowed:
+        """Those of them that are of these days; the terms of the profile `seed` know none, so all of it is read."""
+        if window is None:
+            return allowed
+        holds = window.holder()
+        dated = corpus.dated(window) if not self._analyzer.plain else {
+            number for memory in shelf.values() if holds(memory) and (number := shelf.number(memory.id)) >= 0}
+        return replace(allowed, only=dated if allowed.only is None else allowed.only & dated)
 
     def _query(self, query: str, room: str | None, top_k: int | None) -> tuple[Clean, int]:
         """A question masked, and how many answers it may have."""
@@ -8910,43 +9110,41 @@ class AgentMemory:
 
     # ── by words ──
 
-    def _by_words(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
-                  count: int) -> tuple[list[tuple[int, float]], Callable[[int], float], bool]:
-        """The best documents above the floor with their score; how to know the score of any other; whether likeness of
-        spelling has nothing to add.
-
-        That is their BM25 score, with some of what was said before and after; more where the query names who said it, and
-        a little more for what is often recalled.
+    def _by_words(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed, count: int) -> ByWords:
+        """The best documents by their BM25 score, with some of what was said before and after; more where the query names who
+        said it, or when; and a little more for what is often recalled.
         """
-        rules, rows = self._ranking, seen.memories.rows
+        rules, rows, plain = self._ranking, seen.memories.rows, self._analyzer.plain
+        rest, window = (query, None) if plain else when(query, stamp(self.now())[:10])
         with self._mutex:
             scale = Scale(rules["k1"], rules["b"], len(rows), rows.total)
-            matches = corpus.matches(query, rows.lengths, scale, rules.get("respelt", 0.0))
-        plain, hot = self._analyzer.plain, seen.memories.hot(rules["hot_threshold"])
+            matches = corpus.matches(rest, rows.lengths, scale, rules.get("respelt", 0.0))
+        hot = seen.memories.hot(rules["hot_threshold"])
         race = Race(matches, content_weights(matches, rules) if plain else matches.counts, corpus.starts)
-        named = corpus.spoken_by(names_in(query, True)) if not plain and corpus.any("speaker") else set[int]()
-        most = max(1.0, rules["hot_boost"]) * (max(1.0, rules["speaker"]) if named else 1.0)
+        named = corpus.spoken_by(names_in(rest, True)) if not plain and corpus.any("speaker") else set[int]()
+        dated = corpus.dated(window) if window else set[int]()
 
         def factor(number: int) -> float:
-            boost = float(rules["hot_boost"]) if hot(number) else 1.0
-            return boost * rules["speaker"] if number in named else boost
+            boost = rules["hot_boost"] if hot(number) else 1.0
+            boost *= rules["speaker"] if number in named else 1.0
+            return float(boost * (rules["dated"] if number in dated else 1.0))
 
-        if plain:
-            scores = race.best(count, allowed, factor, most)
-            if len(scores) < count:                      # these are all there are
-                scores |= {number: score for number, score in matches.faint(scores).items() if allowed(number)}
-            best = foremost(scores, count)
-            found = answers(best, matches, rules)
-            return found, lambda number: scores.get(number) or race.score(number) * factor(number), bool(found)
-
-        if corpus.any("turn"):
+        most = max(1.0, rules["hot_boost"]) * (max(1.0, rules["speaker"]) if named else 1.0)
+        most *= max(1.0, rules["dated"]) if dated else 1.0
+        if window and not matches.counts:                # nothing was asked but the time: all of it, the latest first
+            found = [(number, 0.0) for number in sorted(dated, reverse=True) if allowed(number)][:count]
+            return ByWords(found, found, matches, race, factor, {}, window, None, True)
+        if corpus.any("turn") and not plain:
             pool = race.best(max(count, rules["pool"]), allowed, factor, most)
             scores = self._lent(pool, race, corpus, seen.memories, allowed, factor)
         else:
             scores = race.best(count, allowed, factor, most)
-        ranked = foremost(scores, count)
-        return (ranked if certain(ranked, matches, rules) >= 0 else [],
-                lambda number: scores.get(number) or race.score(number) * factor(number), bool(scores))
+        if plain and len(scores) < count:                # these are all there are
+            scores |= {number: score for number, score in matches.faint(scores).items() if allowed(number)}
+        best = foremost(scores, count)
+        certainty = None if plain else certain(best, matches, rules)
+        ranked = answers(best, matches, rules) if certainty is None else best if certainty >= 0 else []
+        return ByWords(ranked, best, matches, race, factor, scores, window, certainty, bool(ranked if plain else scores))
 
     def _lent(self, pool: Iterable[int], race: Race, corpus: Corpus, shelf: Shelf, allowed: Allowed,
               factor: Callable[[int], float]) -> dict[int, float]:
@@ -9127,12 +9325,13 @@ class AgentMemory:
         off = self.settings.choice("RERANK") == "off"
         return None if off else build_reranker(self.settings["rerank"], self.settings.lookup)
 
-    def _hit(self, memory: Memory, words: float, meaning: float | None, rerank: float | None) -> Hit:
+    def _hit(self, memory: Memory, words: float, meaning: float | None, rerank: float | None,
+             why: Mapping[str, Any] | None = None) -> Hit:
         score = words or 3 * (meaning or 0.0)                    # the specification's score to show
         return Hit(memory.id, self.harmless(memory.content), memory.room, memory.category, memory.importance,
                    memory.execution_verified, memory.created_at, memory.source and self.harmless(memory.source),
                    round(score, 6), round(words, 6),
-                   None if meaning is None else round(meaning, 6), rerank, memory.flags, memory.conflicts)
+                   None if meaning is None else round(meaning, 6), rerank, memory.flags, memory.conflicts, why=why)
 
     def _touch(self, ids: list[str]) -> None:
         """Count a recall; where we may not write, or another process is busy, the answer does not wait for it."""
@@ -9523,6 +9722,47 @@ class AgentMemory:
 
 # ── what the verbs are made of ──
 
+class ByWords(Record):
+    """What a query found by its words."""
+
+    ranked: Sequence[tuple[int, float]]            # the documents above the floor with their scores, best first
+    scored: Sequence[tuple[int, float]]            # and without the floor
+    matches: Matches
+    race: Race
+    factor: Callable[[int], float]
+    scores: Mapping[int, float]
+    window: Window | None                          # the days that the query names
+    certain: float | None                          # how sure it is that there is an answer; 0 is the floor
+    heard: bool                                    # likeness of spelling has nothing to add
+
+    @property
+    def highest(self) -> float:
+        """What a text would score that consisted of the query."""
+        return sum(map(self.matches.weight, self.matches.counts))
+
+    def score_of(self, number: int) -> float:
+        """The score of any document."""
+        return self.scores.get(number) or self.race.score(number) * self.factor(number)
+
+    def why(self, number: int) -> dict[str, Any]:
+        """What made the score of a document: each term of its own, what its neighbours lent, what it was multiplied by."""
+        terms = {term: self.matches.weight(term) * share for term, found in self.matches.postings.items()
+                 if (share := found.get(number))}
+        factor, own = self.factor(number), sum(terms.values())
+        return {"terms": {term: round(score, 4) for term, score in terms.items()},
+                "lent": round(self.score_of(number) / factor - own, 4), "times": round(factor, 4)}
+
+
+def _made(memory: Memory) -> str:
+    return memory.updated_at or memory.created_at
+
+
+def _same_but_figures(one: str, other: str) -> bool:
+    """Whether two texts differ in their numbers alone."""
+    bare = [re.sub(r"\d+", "", _level(text)) for text in (one, other)]
+    return bare[0] == bare[1]
+
+
 _PROVENANCE = ("session", "seq", "speaker", "project")
 _BATCH = 128                         # rows of an import that are written together
 _INDEX_FORM = 2                      # changes when what is indexed of a memory does
@@ -9700,9 +9940,26 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
         parts = [say("words {n:.2f}", n=hit.kw_score)] if hit.kw_score else []
         parts += [say("meaning {n:.3f}", n=hit.vec_score)] if hit.vec_score is not None else []
         parts += [say("rerank {n:.3f}", n=hit.rerank_score)] if hit.rerank_score is not None else []
+        parts += [say("newer: {id}", id=hit.newer)] if hit.newer else []
         yield say.dim("   " + "  ".join(parts))
+        if hit.why:
+            terms = "  ".join(f"{shown(term)} {score:.2f}" for term, score in hit.why["terms"].items())
+            yield say.dim("   " + say("of it: {terms}  lent {lent:.2f}  times {times:.2f}", terms=terms or "–",
+                                      lent=hit.why["lent"], times=hit.why["times"]))
+    if found.why:
+        yield from _why(found.why, say)
     if found.degraded:
         yield say("degraded: {why}", why=shown(found.degraded))
+
+
+def _why(why: Mapping[str, Any], say: Say) -> Iterator[str]:
+    yield say("asked for: {terms}", terms="  ".join(f"{shown(term)} {most:.2f}" for term, most in why["terms"].items()) or "–")
+    if why["days"]:
+        yield say("days: {since} to {until}", **why["days"])
+    if why["certain"] is not None:
+        yield say("certain: {n:+.2f}, 0 is the floor", n=why["certain"])
+    for cut in why["cut"]:
+        yield say("below the floor: {id} {score:.2f}", **cut)
 
 
 def _show_kept(kept: Kept, say: Say) -> Iterator[str]:
@@ -9881,12 +10138,14 @@ def _project_of(args: Namespace) -> str | None:
 
 
 @command("recall", _TEXT, _FILE, _ROOM, _TOP, _CHARS, arg("--no-touch", action="store_true", help="leave counts alone"),
-         _WITHIN, _ALL,
+         arg("--since", metavar="DAY", help="made or speaking of then or later: 2026-08-17, 2026-08, yesterday, 上周"),
+         arg("--until", metavar="DAY", help="… or earlier"),
+         arg("--explain", action="store_true", help="tell what made each score, and what was cut"), _WITHIN, _ALL,
          show=_show_recall)
 def _recall(memory: AgentMemory, args: Namespace) -> Recall:
     """Find memories by words and by meaning."""
-    return memory.recall(_text_of(args), args.room, args.top_k, touch=not args.no_touch,
-                         project=_project_of(args))
+    return memory.recall(_text_of(args), args.room, args.top_k, touch=not args.no_touch, project=_project_of(args),
+                         since=args.since, until=args.until, explain=args.explain)
 
 
 @command("vsearch", _TEXT, _FILE, _TOP, _CHARS, _WITHIN, _ALL, show=_show_recall)
@@ -10197,6 +10456,12 @@ _CHINESE = {
     "words {n:.2f}": "词 {n:.2f}",
     "meaning {n:.3f}": "语义 {n:.3f}",
     "rerank {n:.3f}": "精排 {n:.3f}",
+    "newer: {id}": "更新的是 {id}",
+    "of it: {terms}  lent {lent:.2f}  times {times:.2f}": "其中：{terms}  邻近 {lent:.2f}  倍数 {times:.2f}",
+    "asked for: {terms}": "查询词：{terms}",
+    "days: {since} to {until}": "日期：{since} 至 {until}",
+    "certain: {n:+.2f}, 0 is the floor": "把握：{n:+.2f}，0 为下限",
+    "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
     "category {category}  recalls {n}  made {at}": "类别 {category}，被检索 {n} 次，创建于 {at}",
     "until {at} it said:": "在 {at} 之前：",
     "kept": "保留",

@@ -4762,7 +4762,8 @@ class Recalling(Spec):
         for tail in (10 ** 9, 4):                            # read, and indexed
             self.reopen(config={"store": {"tail": tail}}).remember(f"something about {tail}")
             for question, fact in (("relaese brnach", self.FACTS[14]), ("who is the acountant", "The accountant is"),
-                                   ("standup meting", self.FACTS[3]), ("vacum cleaner", self.FACTS[0]), ("invoicces", self.FACTS[12])):
+                                   ("standup meting", self.FACTS[3]), ("vacum cleaner", self.FACTS[0]),
+                                   ("invoicces", self.FACTS[12])):
                 for memory in (self.memory, self.reopen(config={"store": {"tail": tail}})):
                     with self.subTest(question, tail=tail):
                         found = memory.recall(question, touch=False)
@@ -4793,6 +4794,118 @@ class Recalling(Spec):
             cold = [(hit.id, hit.score) for hit in self.reopen().recall(question, touch=False)]
             with self.subTest(question):
                 self.assertEqual(warm, cold)
+
+
+class When(Spec):
+    """A question may say when, and a memory belongs to the day it was made and to those its text names."""
+
+    PHRASES = {                                # on Monday 2026-11-30
+        "what did we decide last week": ("2026-11-23", "2026-11-29"), "昨天讨论了什么": ("2026-11-29", "2026-11-29"),
+        "上周五的会议": ("2026-11-27", "2026-11-27"), "deploys 3 days ago": ("2026-11-27", "2026-11-27"),
+        "the last two weeks": ("2026-11-16", "2026-11-30"), "since last Monday": ("2026-11-23", "2026-11-30"),
+        "before yesterday": ("1970-01-01", "2026-11-28"), "上个月的发布": ("2026-10-01", "2026-10-31"),
+        "两周前": ("2026-11-13", "2026-11-19"), "最近三天": ("2026-11-27", "2026-11-30"),
+        "去年的预算": ("2025-01-01", "2025-12-31"),
+        "on Friday": ("2026-11-27", "2026-11-27"), "上周以来的变化": ("2026-11-23", "2026-11-30"),
+        "this month": ("2026-11-01", "2026-11-30"), "天气": None, "who is here": None,
+        "9999 years ago": None, "the weekly report": None, "last but not least": None,
+    }
+
+    def test_words_for_days_are_understood(self) -> None:
+        for text, days in self.PHRASES.items():
+            with self.subTest(text):
+                rest, window = am.when(text, "2026-11-30")
+                self.assertEqual(window and (window.since, window.until), days)
+                self.assertEqual(rest == text, days is None)
+
+    def test_a_window_is_told_in_whole_years_months_and_days(self) -> None:
+        self.assertEqual([" ".join(terms) for terms in am.Window("2025-11-29", "2027-02-01").terms()], [
+            "@11-29 @y2025-11", "@11-30 @y2025-11", "@y2025-12", "@y2026", "@y2027-1", "@2-1 @y2027-2"])
+
+    def test_since_and_until_keep_to_the_days(self) -> None:
+        made: dict[str, str] = {}
+        for days, text in enumerate(["database moved to Lyon", "database upgraded", "database restored from backup"]):
+            made[text] = self.memory.remember(text).id
+            self.days_pass(days + 1)
+        self.memory.remember("the database audit is on 2026-08-18")
+        for tail in (10 ** 9, 2):
+            memory = self.reopen(config={"store": {"tail": tail}})
+            memory.remember(f"nothing about {tail}")
+            for since, until, expected in (("2026-08-18", None, 3), ("2026-08-18", "2026-08-18", 2), (None, "2026-08-17", 1),
+                                           ("2026-09", None, 0), ("yesterday", None, 1), ("2026", "2026", 4)):
+                with self.subTest(since=since, until=until, tail=tail):
+                    found = memory.recall("database", since=since, until=until, touch=False)
+                    self.assertEqual(len(found), expected)
+        for since, until in (("soon", None), ("2026-02-30", None), ("2026-08-18", "2026-08-17")):
+            with self.subTest(since=since, until=until), self.assertRaises(am.UsageError):
+                self.memory.recall("database", since=since, until=until)
+
+    def test_the_seeds_profile_knows_days_too(self) -> None:
+        self.memory.remember("database moved to Lyon")
+        self.days_pass(3)
+        self.memory.remember("database upgraded")
+        memory = self.reopen(config={"retrieval": {"profile": "seed"}})
+        self.assertEqual([hit.content for hit in memory.recall("database", since="2026-08-18")], ["database upgraded"])
+
+    def test_what_is_of_the_time_asked_for_comes_first(self) -> None:
+        for text in ("deploy went well after the cache fix", "deploy failed at the cache"):
+            self.memory.remember(text)
+            self.days_pass(7)
+        self.days_pass(-7)
+        for query in ("deploy cache yesterday", "deploy cache last week", "上周 deploy cache"):
+            found = self.memory.recall(query, touch=False)
+            with self.subTest(query):
+                self.assertEqual(len(found), 2)
+        self.assertEqual(self.memory.recall("deploy cache today", touch=False)[0].content, "deploy failed at the cache")
+        self.assertIn("went well", self.memory.recall("deploy cache last week", touch=False)[0].content)
+
+    def test_a_question_that_names_only_a_time_gets_all_of_it_the_latest_first(self) -> None:
+        for text in ("the cache was moved", "invoices go out on Mondays"):
+            self.memory.remember(text)
+        self.days_pass(1)
+        self.memory.remember("a new day")
+        self.assertEqual([hit.content for hit in self.memory.recall("yesterday", touch=False)],
+                         ["invoices go out on Mondays", "the cache was moved"])
+        self.assertEqual([hit.content for hit in self.memory.recall("今天", touch=False)], ["a new day"])
+
+    def test_of_two_versions_of_a_fact_the_newer_comes_first_and_the_older_says_so(self) -> None:
+        old = self.memory.remember("The session timeout of the gateway is 300 seconds").id
+        self.days_pass(1)
+        new = self.memory.remember("The session timeout of the gateway is 600 seconds").id
+        self.assertNotEqual(old, new)
+        found = self.memory.recall("session timeout of the gateway", touch=False)
+
+        self.assertEqual([hit.id for hit in found], [new, old])
+        self.assertEqual([hit.newer for hit in found], [None, new])
+        self.assertIn(f"newer: {new}", self.say("recall", "session timeout of the gateway").out)
+
+    def test_what_only_looks_alike_is_no_version(self) -> None:
+        self.memory.remember("The port of the staging gateway is 8081 for all of the team")
+        self.days_pass(1)
+        self.memory.remember("The port of the testing gateway is 8082 for all of the team")
+        found = self.memory.recall("port of the staging gateway", touch=False)
+        self.assertIn("staging", found[0].content)
+        self.assertEqual([hit.newer for hit in found], [None, None])
+
+    def test_why_adds_up(self) -> None:
+        for seq, text in enumerate(["Which database do we take?", "We take PostgreSQL for it", "Fine, and the cache is Redis"]):
+            self.memory.remember(text, session="s", seq=seq, speaker="Ann" if seq == 1 else "Bob")
+        found = self.memory.recall("which PostgreSQL did Ann take yesterday", explain=True, touch=False)
+
+        assert found.why
+        self.assertEqual(found.why["days"], {"since": "2026-08-16", "until": "2026-08-16"})
+        self.assertGreaterEqual(found.why["certain"], 0)
+        for hit in found:
+            assert hit.why
+            self.assertAlmostEqual((sum(hit.why["terms"].values()) + hit.why["lent"]) * hit.why["times"], hit.kw_score, places=3)
+        nothing = self.memory.recall("PostgreSQL licence price negotiation contract signature", explain=True)
+        assert nothing.why
+        self.assertEqual((len(nothing), bool(nothing.why["cut"])), (0, True))
+        self.assertLess(nothing.why["certain"], 0)
+        told = self.say("recall", "PostgreSQL licence price negotiation contract signature", "--explain").out
+        self.assertIn("below the floor", told)
+        self.assertIn("asked for: ", self.say("recall", "PostgreSQL", "--explain").out)
+        self.assertIsNone(self.memory.recall("PostgreSQL", touch=False).why)
 
 
 class BitSums(unittest.TestCase):

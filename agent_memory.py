@@ -381,6 +381,29 @@ class Imported(Record):
     refused: tuple[Refused, ...]
 
 
+class Score(Record):
+    """How well some questions were answered; of those that have an answer, and last of those whose answer was never stored."""
+
+    questions: int
+    recall_1: float | None         # the share of what was expected among the first result, the first 5, the first 10
+    recall_5: float | None
+    recall_10: float | None
+    mrr_10: float | None           # 1 over the rank of the first that was expected
+    ndcg_10: float | None
+    silent: float | None           # the share of them that got no result at all
+    never: int
+    false: float | None            # the share of never-stored ones that got an answer
+
+
+class Evaluated(Record):
+    """What an evaluation found: the scores of all questions, of each language and of each kind; what was not found; and the
+    lines that could not be used."""
+
+    scores: Mapping[str, Score]
+    missed: tuple[Mapping[str, Any], ...]
+    refused: tuple[Refused, ...]
+
+
 class Undone(Record):
     """A change that was taken back: which verb, when it was, what was put back and what was taken away again."""
 
@@ -1627,6 +1650,8 @@ retrieval:
   # Words that say nothing about what is asked for.
   stop_words: [a, about, after, again, all, also, am, an, and, any, anything, are, as, at, be, because, been, before, being, both, but, by, can, could, d, did, do, does, doing, don, during, each, either, else, ever, every, for, from, get, got, had, has, have, having, he, her, here, hers, him, his, how, i, if, in, into, is, it, its, just, know, let, like, ll, m, many, may, me, might, mine, more, most, much, must, my, 'no', not, now, of, 'off', 'on', only, or, other, our, out, over, please, re, really, s, said, say, says, she, should, since, so, some, someone, something, still, such, t, tell, than, that, the, their, them, then, there, these, they, thing, things, this, those, though, through, to, too, until, up, upon, us, use, used, ve, very, was, we, were, what, when, where, whether, which, while, who, whom, whose, why, will, with, within, without, would, 'yes', you, your, 为什, 时候, 请问, 知道, 记得, 告诉, 曾经, 上次, 之前, 可以, 一个, 一些, 如何, 是否, 多少, 关于, 提到]
   irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bit bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding bound, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, life lives, wife wives, knife knives, leaf leaves, half halves, shelf shelves, wolf wolves, good better best, bad worse worst]
+  # Traditional characters, each with the simplified one it is taken for.
+  traditional: 們们來来時时個个國国說说會会對对為为這这後后過过還还沒没開开關关問问題题點点學学實实現现發发經经進进動动種种樣样從从當当與与將将應应該该務务員员無无電电話话長长體体間间門门見见買买賣卖車车馬马鳥鸟魚鱼東东飛飞風风雲云氣气漢汉語语請请謝谢誰谁讀读寫写記记識识認认證证計计設设訂订試试討讨論论調调談谈講讲課课變变讓让護护報报給给結结紅红綠绿線线組组細细終终級级紙纸約约網网維维緒绪編编練练總总績绩繼继續续資资訊讯庫库備备復复遷迁處处號号碼码檔档數数據据頁页項项預预領领頭头顏颜願愿類类顯显響响須须順顺費费貨货質质購购貴贵負负責责財财賬账貼贴賴赖賽赛贊赞軟软輸输轉转輪轮輕轻載载輯辑較较達达遠远運运連连選选適适遲迟邊边鄉乡醫医釋释錄录錢钱錯错鍵键鎖锁鏈链鐘钟鐵铁鑰钥針针銀银銷销鋪铺閉闭閱阅隊队階阶際际陸陆陽阳陰阴隨随險险難难雙双雜杂離离雖虽靜静韓韩頓顿飯饭館馆驗验驅驱騙骗驚惊鮮鲜麥麦黃黄齊齐齒齿龍龙龜龟歲岁歷历畫画異异療疗盡尽監监盤盘眾众確确礎础礙碍禮礼稅税積积穩稳競竞筆笔簡简簽签築筑籃篮糧粮純纯紀纪統统絡络絕绝緊紧縣县縮缩義义習习聞闻聯联聰聪職职聽听腦脑臉脸膽胆臨临舉举舊旧艙舱莊庄葉叶藥药藝艺蘋苹虛虚蟲虫補补裝装製制複复規规視视覺觉觀观觸触訪访許许評评詞词詳详誤误誠诚譯译議议豐丰貓猫貝贝賓宾賞赏趕赶跡迹蹤踪軍军輛辆辦办農农遊游遺遗郵邮鄰邻釘钉鈕钮鋼钢鏡镜閃闪閒闲陣阵陳陈雞鸡霧雾靈灵頻频額额養养餘余駐驻駕驾鬆松鬧闹麗丽麼么黨党檢检權权樹树橋桥機机構构標标極极樓楼樂乐歡欢殺杀決决況况測测準准滿满濟济災灾熱热營营燈灯爭争爺爷牆墙獎奖獨独環环產产夠够夢梦奪夺奮奋婦妇媽妈嚴严圍围園园圖图團团場场塊块壓压壞坏執执師师帳帐帶带幣币幫帮幾几廠厂廣广廳厅張张強强彈弹徑径徵征愛爱態态慣惯慶庆憶忆懷怀戰战戲戏戶户拋抛掃扫採采揮挥損损搶抢換换擁拥擇择擊击擔担擴扩攝摄敗败敵敌斷断於于昇升晉晋暫暂曆历書书條条優优價价儲储傳传傷伤億亿傑杰側侧倉仓係系併并佔占佈布俠侠兒儿內内兩两冊册凍冻淨净凱凯劃划劇剧劉刘創创劑剂勁劲勞劳勝胜勢势勵励勸劝匯汇區区協协單单卻却參参叢丛吳吴啟启喚唤喪丧嗎吗嘗尝囑嘱嚇吓
   # Chinese characters that alone say nothing.
   function_characters: 的了吗呢吧啊呀哦嘛么是我你您他她它们这那哪谁什怎在和与及或把被从对为以就都也还又很曾请几有没不个些给让向跟着
 
@@ -3791,13 +3816,15 @@ class Analyzer:
         self.plain = rules["profile"] == "seed"
         self._stop, self._idle = frozenset(rules["stop_words"]), frozenset(rules["function_characters"])
         self._families = rules["irregular"]
+        pairs = "" if self.plain else rules["traditional"]
+        self._simple = {ord(pairs[at]): pairs[at + 1] for at in range(0, len(pairs) - 1, 2)}
         self.counted = lru_cache(1 << 9)(self._counted)          # a new text is measured, compared and indexed
 
     @cached_property
     def stamp(self) -> int:
         """A checksum of all that terms depend on."""
         from zlib import crc32
-        rules = [] if self.plain else [sorted(self._stop), sorted(self._idle), self._families]
+        rules = [] if self.plain else [sorted(self._stop), sorted(self._idle), self._families, sorted(self._simple.items())]
         return crc32(json.dumps([_TERMS_FORM, self.plain, rules]).encode())
 
     @cached_property
@@ -3824,7 +3851,7 @@ class Analyzer:
     def _cut(self, text: str) -> Iterator[str]:
         for run, piece in _cut(compatible(text)):
             if run:
-                piece = piece.casefold()
+                piece = piece.casefold().translate(self._simple)
                 for gram in (*piece, *(piece[at:at + 2] for at in range(len(piece) - 1))):
                     if not self._idle.issuperset(gram) and gram not in self._stop:
                         yield gram
@@ -3852,7 +3879,7 @@ class Analyzer:
         chunks: dict[str, list[str]] = {}                  # what each chunk between blanks has of them, for chunks repeat
         for id, memory in memories.items():
             text = compatible(memory.content)
-            spelt = text.casefold()
+            spelt = text.casefold() if text.isascii() else text.casefold().translate(self._simple)
             for term in grams:
                 if term in spelt:
                     # Overlaps count; no run ends inside a gram, so the text need not be cut.
@@ -4025,7 +4052,7 @@ def foremost(scores: Mapping[K, float], count: int | None = None) -> list[tuple[
 
 
 _TERMS_FORM = 1                      # changes when the terms of a text do
-_SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": ()}
+_SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": (), "traditional": ""}
 
 
 class BM25Index:
@@ -4174,6 +4201,37 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     return float(weigh["base"] + weigh["coverage"] * coverage + weigh["ratio"] * ranked[0][1] / highest
                  + weigh["rarest"] * max((idf[term] for terms in had for term in terms), default=0.0)
                  + weigh["size"] * log(max(2, matches.scale.size)) + weigh["grams"] * grams / every)
+
+
+def recall_at(ranking: Sequence[str], expected: Collection[str], count: int) -> float:
+    """recall@k: the share of what was expected among the first `count` ids."""
+    return len(set(ranking[:count]) & set(expected)) / len(set(expected))
+
+
+def reciprocal_rank(ranking: Sequence[str], expected: Collection[str]) -> float:
+    """1 over the rank of the first id that was expected; 0 when none is there."""
+    return next((1 / rank for rank, id in enumerate(ranking, 1) if id in expected), 0.0)
+
+
+def ndcg(ranking: Sequence[str], expected: Collection[str], count: int = 10) -> float:
+    """nDCG@k (Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, 2002); what was expected counts 1."""
+    from math import log2
+    gain = sum(1 / log2(rank + 1) for rank, id in enumerate(ranking[:count], 1) if id in expected)
+    return gain / sum(1 / log2(rank + 1) for rank in range(1, min(count, len(set(expected))) + 1))
+
+
+def scored(asked: Sequence[tuple[Sequence[str], Collection[str]]]) -> Score:
+    """The scores of (ranking, expected ids); where nothing was expected the answer was never stored."""
+    known, never = [one for one in asked if one[1]], [ranking for ranking, expected in asked if not expected]
+
+    def mean(values: Iterable[float]) -> float | None:
+        found = list(values)
+        return round(sum(found) / len(found), 4) if found else None
+
+    first, five, ten = (mean(recall_at(*one, count) for one in known) for count in (1, 5, 10))
+    return Score(len(known), first, five, ten, mean(reciprocal_rank(ranking[:10], expected) for ranking, expected in known),
+                 mean(ndcg(*one) for one in known), mean(not ranking for ranking, _ in known),
+                 len(never), mean(bool(ranking) for ranking in never))
 
 
 def rrf_merge(lists: Iterable[Sequence[K]], k: int = 60) -> list[tuple[K, float]]:
@@ -5294,7 +5352,8 @@ class Corpus:
 
     def _meant(self, unseen: Iterable[str]) -> dict[str, list[str]]:
         """{word: those somebody said that differ from it by one slip}, with the same first letter if there are any."""
-        slips = {term: respellings(term) for term in unseen if len(term) > 4 and term.isascii() and term.isalpha()}
+        odd = [term for term in unseen if 4 < len(term) < 25 and term.isascii() and term.isalpha()]
+        slips = {term: respellings(term) for term in odd[:8]}             # of a page of words nobody means them all
         wanted = {word: term for term, words in slips.items() for word in words}
         said = self.words.spelt(wanted) if self.words else self.analyzer.spelt(wanted, self.tail.values()) if wanted else set[str]()
         for word in wanted.keys() - said:
@@ -8031,7 +8090,7 @@ class Backend(Record):
 
 def build_vectorizer(name: str, block: Mapping[str, Any], lookup: Lookup) -> Backend:
     """The backend of a block of vectors.backends; `lookup` gives the value of a key by its name."""
-    vectorizer = _built(f"vectors.backends.{name}", VECTORIZERS, block, lookup, ("kind", "threshold", "alone"))
+    vectorizer = _built(f"vectors.backends.{name}", VECTORIZERS, block, lookup, ("kind", "threshold", "alone", "weight"))
     return Backend(name, vectorizer, str(block.get("model") or block.get("kind")), block.get("threshold", 0.3),
                    not isinstance(vectorizer, LocalHashVectorizer), block.get("alone"))
 
@@ -8892,10 +8951,10 @@ class AgentMemory:
         weight = None if self._analyzer.plain else block.get("weight")
         if weight is None:
             return [number for number, _ in rrf_merge([[number for number, _ in words.ranked], list(near)], self._ranking["rrf_k"])]
-        found = dict(words.scored[:best])
+        by_words = words.score_of if words.ranked else lambda number: 0.0
         return [number for number, _ in foremost({
-            number: (1 - weight) * found.get(number, 0.0) / max(words.highest, 1e-9) + weight * max(0.0, meaning.get(number, 0.0))
-            for number in {*near, *(found if words.ranked else ())}})]
+            number: (1 - weight) * by_words(number) / max(words.highest, 1e-9) + weight * max(0.0, meaning.get(number, 0.0))
+            for number in {*near, *(number for number, _ in words.ranked[:best])}})]
 
     def _newer_first(self, hits: tuple[Hit, ...], shelf: Shelf) -> tuple[Hit, ...]:
         """The results, each told of the newest memory that says the same of a later time, or the opposite; where that one is
@@ -9341,6 +9400,34 @@ class AgentMemory:
             self._store.warn(f"this recall was not counted: {fault}")
 
     # ── in and out ──
+
+    def evaluate(self, lines: Iterable[str]) -> Evaluated:
+        """How well this store answers: JSON lines of `query`, `expected` (ids, or [] for what was never stored), and `kind`.
+
+        Nothing is counted as used.  A line that cannot be used, or names a memory that is not there, is told of.
+        """
+        groups: dict[str, list[tuple[list[str], list[str]]]] = {"all": []}
+        missed: list[Mapping[str, Any]] = []
+        refused: list[Refused] = []
+        known = self._store.read().memories
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                query, expected, kind = row["query"], [self._find(known, id).id for id in row["expected"]], row.get("kind", "")
+                found = [hit.id for hit in self.recall(query, top_k=10, touch=False)]
+            except (AgentMemoryError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
+                why = fault.message if isinstance(fault, AgentMemoryError) else \
+                    'it is no line such as {"query": "which port", "expected": ["mem_…"]}'
+                refused.append(Refused(number, str(self.clean(why))))
+                continue
+            named = ["all", "zh" if re.search(HAN, query) else "en", *([str(self.clean(str(kind)))] if kind else [])]
+            for name in dict.fromkeys(named):
+                groups.setdefault(name, []).append((found, expected))
+            if set(expected) - set(found[:5]) or found and not expected:
+                missed.append({"line": number, "query": self.clean(query), "expected": tuple(expected), "found": tuple(found[:5])})
+        return Evaluated({name: scored(asked) for name, asked in groups.items()}, tuple(missed), tuple(refused))
 
     def export(self) -> Iterator[str]:
         """The whole store as JSON lines: every memory as its row, then what was forgotten on purpose, as keyed hashes."""
@@ -10383,6 +10470,27 @@ def _import(memory: AgentMemory, args: Namespace) -> Imported:
     return memory.import_rows(lines, merge=not args.no_merge, overwrite=args.yes, told=told)
 
 
+def _show_evaluated(found: Evaluated, say: Say) -> Iterator[str]:
+    for refused in found.refused:
+        yield say("line {n} refused: {why}", n=refused.line, why=shown(refused.why))
+    for miss in found.missed:
+        yield say("line {n}: {query}", n=miss["line"], query=shown(" ".join(miss["query"].split())))
+        yield say.dim("   " + say("expected {ids}", ids=" ".join(miss["expected"]) or "–"))
+        yield say.dim("   " + say("found {ids}", ids=" ".join(miss["found"]) or "–"))
+    heads = [say.word(head) for head in ("questions", "R@1", "R@5", "R@10", "MRR@10", "nDCG@10", "silent", "never", "false")]
+    yield from _show_table([("", *heads), *((shown(name), *(
+        "–" if value is None else f"{value:.3f}" if isinstance(value, float) else value for value in vars(score).values()))
+        for name, score in found.scores.items())])
+
+
+@command("eval", arg("file", metavar="F", help='JSON lines of {"query", "expected": [ids], "kind"}; - reads standard input'),
+         show=_show_evaluated)
+def _eval(memory: AgentMemory, args: Namespace) -> Evaluated:
+    """Score how well this store answers your own questions."""
+    args.text, args.file = ([], args.file)
+    return memory.evaluate(_text_of(args).split("\n"))
+
+
 _JSONL = arg("--jsonl", action="store_true", help='lines of {"id","text"} in and out')
 
 
@@ -10457,6 +10565,10 @@ _CHINESE = {
     "meaning {n:.3f}": "语义 {n:.3f}",
     "rerank {n:.3f}": "精排 {n:.3f}",
     "newer: {id}": "更新的是 {id}",
+    "line {n}: {query}": "第 {n} 行：{query}",
+    "expected {ids}": "应有 {ids}",
+    "found {ids}": "找到 {ids}",
+    "questions": "问题", "silent": "无答", "never": "未存", "false": "误答",
     "of it: {terms}  lent {lent:.2f}  times {times:.2f}": "其中：{terms}  邻近 {lent:.2f}  倍数 {times:.2f}",
     "asked for: {terms}": "查询词：{terms}",
     "days: {since} to {until}": "日期：{since} 至 {until}",

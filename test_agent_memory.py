@@ -4950,7 +4950,7 @@ class Evaluating(Spec):
         self.assertEqual(changed, {"vectors.json"})
         for words, expected in ((["eval", str(questions)], r"all +3 +0\.667"), (["--lang", "zh", "eval", str(questions)], "误答")):
             self.assertRegex(self.say(*words).out, expected)
-        self.assertEqual(self.say("eval", str(questions) + ".none").code, 1)
+        self.assertEqual(self.say("eval", str(questions) + ".none").code, 2)
 
 
 class BitSums(unittest.TestCase):

@@ -5186,22 +5186,23 @@ class Race:
     """
 
     def __init__(self, matches: Matches, content: Collection[str], first: Sequence[int]) -> None:
-        self._matches, self._content, self._first = matches, content, [*first, 1 << 62]
+        self._content, self._first = frozenset(content), [*first, 1 << 62]
         self._weights = {term: matches.weight(term) for term in matches.counts}
         held = {term for part in matches.parts for term in self._weights if getattr(part[term], "column", b"")}
         self._common = sorted(held, key=lambda term: -self._weights[term])[:100]
         self._step = sum(self._weights[term] for term in self._common) / max(1, 255 - len(self._common))
-        self._tables = self._bounded(share_bounds(matches.scale))
+        bounds = share_bounds(matches.scale)
+        self._tables = self._bounded(bounds)
+        self._worth = {term: [self._weights[term] * bound for bound in bounds] for term in self._common}
         self._lanes = [self._lane(part, start) for part, start in zip(matches.parts, first)]
-        self._held = [[(self._weights[term], term in content, shares) for term, shares in part.items() if shares]
-                      for part in matches.parts]
 
     def score(self, number: int) -> float:
         """The exact score of a document; 0 when it has no content term."""
-        total, content = 0.0, False
-        for weight, wanted, shares in self._held[bisect_right(self._first, number) - 1]:
-            if share := shares.get(number):
-                total += weight * share
+        lane = self._lanes[bisect_right(self._first, number) - 1]
+        total, at, content = lane.rare.get(number, 0.0), number - lane.start, number in lane.content
+        for weight, wanted, column, shares, _ in lane.common:
+            if column[at]:                               # the others do not have it: a look at a byte, not a search
+                total += weight * (shares.get(number) or 0.0)
                 content = content or wanted
         return total if content else 0.0
 
@@ -5222,7 +5223,9 @@ class Race:
                     break
                 if number in scores:                      # a rare term and a common one both told of it
                     continue
-                scores[number] = self.score(number) * factor(number) if usable(number) else 0.0
+                lane = self._lanes[bisect_right(self._first, number) - 1]
+                far = least and lane.at_most(number) * factor(number) < reached[0]
+                scores[number] = self.score(number) * factor(number) if not far and usable(number) else 0.0
                 if scores[number] > 0:
                     insort(reached, scores[number])
                     del reached[:-count]
@@ -5232,16 +5235,24 @@ class Race:
     def _lane(self, part: Mapping[str, Any], start: int) -> Lane:
         common = {term: column for term in self._common if (column := getattr(part[term], "column", b""))}
         steps, step, sums = self._steps(common), self._step, dict[int, float]()
-        wanted = steps & self._having(common)
+        wanted = steps if common.keys() <= self._content else steps & self._having(common)
         size = len(next(iter(common.values()), b""))
         every, content = steps.to_bytes(size, "little"), wanted.to_bytes(size, "little")
-        for term in sorted(self._weights.keys() - common, key=lambda term: term not in self._content):
-            weight, wanted = self._weights[term], term in self._content
+        rare = self._weights.keys() - common
+        for term in rare & self._content:
+            weight = self._weights[term]
             for number, share in part[term].items():
-                if wanted or number in sums or content and content[number - start]:
+                sums[number] = sums.get(number, 0.0) + weight * share
+        held = frozenset(sums) if rare - self._content else sums
+        for term in rare - self._content:
+            weight = self._weights[term]
+            for number, share in part[term].items():
+                if number in sums or content and content[number - start]:
                     sums[number] = sums.get(number, 0.0) + weight * share
         bounds = {number: total + (every[number - start] * step if every else 0.0) + 1e-9 for number, total in sums.items()}
-        return Lane(start, step, content, bounds)
+        exact = [(self._weights[term], term in self._content, column, part[term], self._worth[term])
+                 for term, column in common.items()]
+        return Lane(start, step, content, bounds, sums, held, exact)
 
     def _bounded(self, bounds: Sequence[float]) -> dict[str, bytes]:
         """For each common term a table that translates its column to steps."""
@@ -5267,6 +5278,15 @@ class Lane(Record):
     step: float
     steps: bytes
     bounds: Mapping[int, float]
+    rare: Mapping[int, float]                         # what its rare terms earn a document, exactly
+    content: Collection[int]                          # the documents that have a rare content term
+    common: Sequence[tuple[float, bool, bytes, Mapping[int, float], Sequence[float]]]
+    # … of each common term its weight, whether it is content, its column, its shares, and what each byte is worth at most
+
+    def at_most(self, number: int) -> float:
+        """What the score of a document cannot exceed, without the rounding of the steps."""
+        at = number - self.start
+        return self.rare.get(number, 0.0) + sum([most[column[at]] for _, _, column, _, most in self.common]) + 1e-9
 
     @property
     def top(self) -> float:

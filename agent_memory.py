@@ -3564,7 +3564,7 @@ def tokenize_terms(text: str) -> list[str]:
 #     我们用数据库             用, 数, 据, 库, 用数, 数据, 据库         (of 我们 nothing is left: function characters)
 #     on May 8, 2023           @m5, @5-8, @y2023-5, @y2023; likewise 2023-05-08, 5月8日, and the day a memory was made
 
-_MONTHS = "january february march april may june july august september october november december".split()
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
 _SHAPE = str.maketrans("abcdefghijklmnopqrstuvwxz", "vcccvcccvcccccvcccccvcccc")      # vowels and consonants; y is either
 _ENDS_2 = {"ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "abli": "able", "alli": "al",
            "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
@@ -3671,9 +3671,12 @@ def date_terms(text: str) -> list[str]:
 #     last 2 weeks, 最近两周              from then to today   last Friday, 上周五      that day
 #     since …, … 以来                     from then to today   before …, … 之前         all before it
 
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_NUMBERS = {**dict(zip("a an one two three four five six seven eight nine ten".split(), (1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10))),
-            **dict(zip("一二三四五六七八九十", range(1, 11))), "两": 2}
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+            **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2}
+
+
+_TIMES_OF = ("day", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
 
 
 class Window(Record):
@@ -3725,7 +3728,8 @@ def when(query: str, today: str) -> tuple[str, Window | None]:
     `today` is a day as 2026-08-17.  Only the first time it names counts.
     """
     low = compatible(query)
-    if not re.search(r"day\b|week|month|year|ago\b|[天周月年期拜]", low, re.IGNORECASE) or not (found := _time_words().search(low)):
+    spelt = low.casefold()
+    if not any(map(spelt.__contains__, _TIMES_OF)) or not (found := _time_words().search(low)):
         return query, None
     from datetime import date, timedelta
     now, (side, *facts, side_zh) = date.fromisoformat(today), (text and text.casefold() for text in found.groups())
@@ -3927,8 +3931,9 @@ class Analyzer:
         return [*forms, *(word[:max(1, len(word) - 1)] if word.isascii() and word.isalpha() else word for word in words)]
 
     def _may_have(self, spelt: str, hints: Collection[str]) -> bool:
-        return any(map(spelt.__contains__, hints)) or not self.plain and re.search("[\u00c0-\u024f\u0300-\u036f\u0386-\u045f"
-                                                                                  "\u1e00-\u1fff]", spelt) is not None
+        accented = "[\u00c0-\u024f\u0300-\u036f\u0386-\u045f\u1e00-\u1fff]"
+        return any(map(spelt.__contains__, hints)) or (
+            not self.plain and not spelt.isascii() and re.search(accented, spelt) is not None)
 
     def _wanted(self, chunk: str, words: frozenset[str], hints: Collection[str]) -> list[str]:
         """Which of these words, or lone characters, a chunk has; to cut it takes three times as long as `_word_terms`."""

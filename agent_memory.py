@@ -3672,8 +3672,8 @@ def date_terms(text: str) -> list[str]:
 #     since …, … 以来                     from then to today   before …, … 之前         all before it
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-            **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2}
+_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+            "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2}
 
 
 _TIMES_OF = ("day", "week", "month", "year", "天", "周", "月", "年", "期", "拜")

@@ -3005,8 +3005,8 @@ class Words(unittest.TestCase):
 
     def test_no_stem_hides_from_the_pieces_it_is_looked_for_by(self) -> None:
         chance = random.Random(5)
-        ends = ["s", "es", "ies", "ed", "eed", "ing", "y", "ational", "izer", "ization", "ness", "iveness", "ement", "ion", "al", "e",
-                "ll", "ically", "biliti", "at", "bl", "iz", "tt"]
+        ends = ["s", "es", "ies", "ed", "eed", "ing", "y", "ational", "izer", "ization", "ness", "iveness", "ement", "ion", "al",
+                "e", "ll", "ically", "biliti", "at", "bl", "iz", "tt"]
         for _ in range(3000):
             word = "".join(chance.choices("abcdeilorstuy", k=chance.randrange(1, 6))) + "".join(chance.sample(ends, 2))
             self.assertTrue(any(hint in word for hint in MEMORY._hints([am.stem(word)])), word)

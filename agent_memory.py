@@ -4200,8 +4200,10 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
         del mass[char]                                    # what a pair says its characters do not say again
     every, had = sum(mass.values()), [[term for term in mass if id in holders[term]] for id in best]
     coverage = max(sum(mass[term] for term in terms) for terms in had) / every
-    if coverage >= 0.999 or coverage == 0.0 or ranked[0][1] < rules["min_score"]:
-        return 99.0 if coverage >= 0.999 else -99.0
+    words = {term for term in mass if not _is_gram(term) and term[0] != "@"}
+    named = len(words) < len(mass) and words and any(words <= set(terms) for terms in had)       # Helix 编辑器: all its names
+    if coverage >= 0.999 or named or coverage == 0.0 or ranked[0][1] < rules["min_score"]:
+        return 99.0 if coverage >= 0.999 or named else -99.0
     weigh, grams = rules["certain"], sum(mass[term] for term in mass if _is_gram(term))
     return float(weigh["base"] + weigh["coverage"] * coverage + weigh["ratio"] * ranked[0][1] / highest
                  + weigh["rarest"] * max((idf[term] for terms in had for term in terms), default=0.0)

@@ -1,0 +1,1 @@
+"""What Agent Memory can do with packages beyond the standard library; nothing here is imported unless settings name it."""

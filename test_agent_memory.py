@@ -33,6 +33,7 @@ import time
 import traceback
 import unicodedata
 import unittest
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -4916,6 +4917,80 @@ class When(Spec):
         self.assertIn("below the floor", told)
         self.assertIn("asked for: ", self.say("recall", "PostgreSQL", "--explain").out)
         self.assertIsNone(self.memory.recall("PostgreSQL", touch=False).why)
+
+
+class Synonyms:
+    """A vectorizer that knows what a few words mean, in two languages."""
+
+    MEANINGS = (("cat", "kitten", "猫"), ("invoice", "bill", "发票"), ("port", "socket", "端口"), ("deploy", "release", "发布"))
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        vectors = []
+        for text in texts:
+            own = [0.2 * (zlib.crc32(text.encode()) % 61 == at) for at in range(61)]       # what else it says is like nothing
+            found = [float(any(word in text.lower() for word in words)) for words in self.MEANINGS] + own
+            size = sum(part * part for part in found) ** 0.5
+            vectors.append([part / size for part in found])
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed([text])[0]
+
+
+class ByWordsAndMeaning(Spec):
+    """A model's cosines are weighed against the scores by words."""
+
+    FUSED = {"weight": 0.2, "near": 0.2, "script": 0.5, "middle": 0.4, "slope": 5.0, "candidates": 50}
+
+    def setUp(self) -> None:
+        super().setUp()
+        module = type(sys)("synonyms")
+        module.Synonyms = Synonyms
+        self.enterContext(mock.patch.dict(sys.modules, {"synonyms": module}))
+        self.how = {"vectors": {"backend": "fake", "backends": {"fake": {
+            "kind": "synonyms:Synonyms", "threshold": 0.3, "fused": self.FUSED}}}}
+        self.reopen(config=self.how)
+        for text in ("我家的猫叫旺财", "The invoice is sent on Mondays", "Staging listens on port 8081", "Wir kochen gern"):
+            self.memory.remember(text)
+
+    def found(self, query: str) -> list[str]:
+        return [hit.content for hit in self.memory.recall(query, touch=False)]
+
+    def test_what_has_no_word_in_common_is_found_by_its_meaning(self) -> None:
+        self.assertEqual(self.found("who pays the bill")[:1], ["The invoice is sent on Mondays"])
+
+    def test_another_language_is_found_by_its_meaning(self) -> None:
+        self.assertEqual(self.found("what is the kitten called")[:1], ["我家的猫叫旺财"])
+        self.assertEqual(self.found("哪个端口")[:1], ["Staging listens on port 8081"])
+
+    def test_what_is_near_to_nothing_is_not_answered(self) -> None:
+        self.assertEqual(self.found("who won the chess tournament"), [])
+
+    def test_words_count_more_than_meaning(self) -> None:
+        self.memory.remember("The bill of the restaurant was high")
+        self.assertEqual(self.found("bill of the restaurant")[0], "The bill of the restaurant was high")
+        hit = self.memory.recall("bill of the restaurant", touch=False)[0]
+        self.assertGreater(hit.kw_score, 0)
+        self.assertGreater(hit.vec_score, 0.9)
+
+    def test_a_date_is_answered_by_words_alone(self) -> None:
+        self.memory.remember("kickoff on 2026-05-08 with the vendor")
+        self.assertEqual(self.found("what was on May 8, 2026")[:1], ["kickoff on 2026-05-08 with the vendor"])
+
+    def test_neighbours_lend_their_meaning(self) -> None:
+        self.memory.remember("Do we have a kitten?", session="s", seq=1)
+        self.memory.remember("Yes, since Friday.", session="s", seq=2)
+        self.assertIn("Yes, since Friday.", self.found("do we have a kitten"))
+
+    def test_the_seeds_profile_fuses_by_rank(self) -> None:
+        self.reopen(config={**self.how, "retrieval": {"profile": "seed"}})
+        self.assertEqual(self.found("who pays the bill")[:1], ["The invoice is sent on Mondays"])
+
+    def test_a_model_that_fails_is_answered_for_by_the_local_way(self) -> None:
+        with mock.patch.object(Synonyms, "embed_query", side_effect=am.BackendDown("no model")):
+            found = self.reopen(config=self.how).recall("port of staging", touch=False)
+        self.assertEqual(found[0].content, "Staging listens on port 8081")
+        self.assertIn("no model", found.degraded or "")
 
 
 class Evaluating(Spec):

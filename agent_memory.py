@@ -313,7 +313,7 @@ class Hit(Record):
     rerank_score: float | None
     flags: tuple[str, ...] = ()
     conflicts: tuple[Mapping[str, str], ...] = ()
-    newer: str | None = None       # the memory that says the same of a later time, or the opposite
+    newer: str | None = None       # the newest memory that gives another value to the same, or says the opposite
     why: Mapping[str, Any] | None = None           # where it was asked for: what made the score
 
 
@@ -1651,6 +1651,8 @@ retrieval:
   # Words that say nothing about what is asked for.
   stop_words: [a, about, after, again, all, also, am, an, and, any, anything, are, as, at, be, because, been, before, being, both, but, by, can, could, d, did, do, does, doing, don, during, each, either, else, ever, every, for, from, get, got, had, has, have, having, he, her, here, hers, him, his, how, i, if, in, into, is, it, its, just, know, let, like, ll, m, many, may, me, might, mine, more, most, much, must, my, 'no', not, now, of, 'off', 'on', only, or, other, our, out, over, please, re, really, s, said, say, says, she, should, since, so, some, someone, something, still, such, t, tell, than, that, the, their, them, then, there, these, they, thing, things, this, those, though, through, to, too, until, up, upon, us, use, used, ve, very, was, we, were, what, when, where, whether, which, while, who, whom, whose, why, will, with, within, without, would, 'yes', you, your, 为什, 时候, 请问, 知道, 记得, 告诉, 曾经, 上次, 之前, 可以, 一个, 一些, 如何, 是否, 多少, 关于, 提到]
   irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, wife wives, knife knives, half halves, shelf shelves, wolf wolves, good better best, bad worse worst]
+  # With a time these ask for all of it: what happened last week.
+  whatever: [happen, new, news, do, done, decide, discuss, talk, 发生, 做, 干, 定, 讨论, 聊, 事, 事情, 新, 进展]
   # Traditional characters, each with the simplified one it is taken for.
   traditional: 們们來来時时個个國国說说會会對对為为這这後后過过還还沒没開开關关問问題题點点學学實实現现發发經经進进動动種种樣样從从當当與与將将應应該该務务員员無无電电話话長长體体間间門门見见買买賣卖車车馬马鳥鸟魚鱼東东飛飞風风雲云氣气漢汉語语請请謝谢誰谁讀读寫写記记識识認认證证計计設设訂订試试討讨論论調调談谈講讲課课變变讓让護护報报給给結结紅红綠绿線线組组細细終终級级紙纸約约網网維维緒绪編编練练總总績绩繼继續续資资訊讯庫库備备復复遷迁處处號号碼码檔档數数據据頁页項项預预領领頭头顏颜願愿類类顯显響响須须順顺費费貨货質质購购貴贵負负責责財财賬账貼贴賴赖賽赛贊赞軟软輸输轉转輪轮輕轻載载輯辑較较達达遠远運运連连選选適适遲迟邊边鄉乡醫医釋释錄录錢钱錯错鍵键鎖锁鏈链鐘钟鐵铁鑰钥針针銀银銷销鋪铺閉闭閱阅隊队階阶際际陸陆陽阳陰阴隨随險险難难雙双雜杂離离雖虽靜静韓韩頓顿飯饭館馆驗验驅驱騙骗驚惊鮮鲜麥麦黃黄齊齐齒齿龍龙龜龟歲岁歷历畫画異异療疗盡尽監监盤盘眾众確确礎础礙碍禮礼稅税積积穩稳競竞筆笔簡简簽签築筑籃篮糧粮純纯紀纪統统絡络絕绝緊紧縣县縮缩義义習习聞闻聯联聰聪職职聽听腦脑臉脸膽胆臨临舉举舊旧艙舱莊庄葉叶藥药藝艺蘋苹虛虚蟲虫補补裝装製制複复規规視视覺觉觀观觸触訪访許许評评詞词詳详誤误誠诚譯译議议豐丰貓猫貝贝賓宾賞赏趕赶跡迹蹤踪軍军輛辆辦办農农遊游遺遗郵邮鄰邻釘钉鈕钮鋼钢鏡镜閃闪閒闲陣阵陳陈雞鸡霧雾靈灵頻频額额養养餘余駐驻駕驾鬆松鬧闹麗丽麼么黨党檢检權权樹树橋桥機机構构標标極极樓楼樂乐歡欢殺杀決决況况測测準准滿满濟济災灾熱热營营燈灯爭争爺爷牆墙獎奖獨独環环產产夠够夢梦奪夺奮奋婦妇媽妈嚴严圍围園园圖图團团場场塊块壓压壞坏執执師师帳帐帶带幣币幫帮幾几廠厂廣广廳厅張张強强彈弹徑径徵征愛爱態态慣惯慶庆憶忆懷怀戰战戲戏戶户拋抛掃扫採采揮挥損损搶抢換换擁拥擇择擊击擔担擴扩攝摄敗败敵敌斷断於于昇升晉晋暫暂曆历書书條条優优價价儲储傳传傷伤億亿傑杰側侧倉仓係系併并佔占佈布俠侠兒儿內内兩两冊册凍冻淨净凱凯劃划劇剧劉刘創创劑剂勁劲勞劳勝胜勢势勵励勸劝匯汇區区協协單单卻却參参叢丛吳吴啟启喚唤喪丧嗎吗嘗尝囑嘱嚇吓
   # Chinese characters that alone say nothing.
@@ -3734,9 +3736,10 @@ def _time_words() -> re.Pattern[str]:
         rf"(?:\b(since|before|until)\s+)?(?:\b(?:(today|(?:the\s+)?day before yesterday|yesterday)"
         rf"|(last|past|previous|this)\s+(week|month|year)"
         rf"|(?:the\s+)?(?:last|past)\s+{number}\s+{unit}|{number}\s+{unit}\s+ago|(last|this)\s+({days}))\b"
-        rf"|(今天|昨天|前天)|(?<![早晚线网版基样成日剧文书脚])(?:(上上|上|这|本)个?(?:周(?![期边长])|星期|礼拜)([一二三四五六日天])?(?!末)"
-        rf"|(上|这|本)个?(月))|(?<![目从以之过])(去|今|前)(年)"
-        rf"|(?:最近|过去|近)的?{number}个?(天|周|星期|月|年)|{number}个?(天|周|星期|月|年)前)(以来|之前|以前)?", re.IGNORECASE)
+        rf"|(今天|昨天|(?<![目之从以大])前天(?!气))|(?<![早晚线网版基样成日剧文书脚登如])(?:(上上|上|这|本)个?(?:周(?![期边长围])|星期|礼拜)"
+        rf"(?:([一二三四五六日天])(?![共些次个志程报起样]))?(?!末)|(上|这|本)个?(月)(?!球))|(?<![目从以之过如失])(去|今|前)(年)(?!轻度)"
+        rf"|(?:最近|过去|(?<!附)近)的?\s*{number}\s*个?(天|周|星期|月|年)|{number}\s*个?(天|周|星期|月|年)之?前)\s*(以来|之前|以前)?",
+        re.IGNORECASE | re.ASCII)
 
 
 def when(query: str, today: str) -> tuple[str, Window | None]:
@@ -3761,6 +3764,13 @@ def when(query: str, today: str) -> tuple[str, Window | None]:
     return f"{low[:found.start()]} {low[found.end():]}".strip(), Window(start.isoformat(), end.isoformat())
 
 
+def _chinese_number(text: str) -> int:
+    """A number below a hundred in Chinese: 十二, 三十, 二十五; 0 for anything else."""
+    tens, ten, ones = text.partition("十")
+    known = [_NUMBERS.get(part, 0) for part in (tens or "一", ones)]
+    return 10 * known[0] + known[1] if ten and known[0] and (known[1] or not ones) else 0
+
+
 def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None:
     """The first and the last day that the words of `_time_words` mean; None for numbers nobody means."""
     from datetime import date, timedelta
@@ -3773,7 +3783,7 @@ def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None
     if count := past or past_zh or ago or ago_zh:
         size = {"day": 1, "天": 1, "week": 7, "周": 7, "星期": 7, "month": 30, "月": 30, "year": 365, "年": 365}
         step = size[past_unit or past_unit_zh or ago_unit or ago_unit_zh or ""]
-        number = int(count) if count.isdecimal() else _NUMBERS.get(count, 0)
+        number = int(count) if count.isdecimal() else _NUMBERS.get(count) or _chinese_number(count)
         if not number or number * step > 36_500:
             return None
         then, about = now - timedelta(number * step), timedelta(step // 2)            # 2 weeks ago is about then
@@ -3802,8 +3812,8 @@ def day_of(text: str, today: str, last: bool = False) -> str:
         if full:
             from datetime import date, timedelta
             year, month, day = (int(part) if part else 0 for part in full.groups())
-            if not 1900 <= year < 2200:
-                raise ValueError(year)
+            if not 1900 <= year < 2200 or any(part and not int(part) for part in full.groups()) or month > 12:
+                raise ValueError(text)
             if last and not day:
                 following = date(year + (month or 12) // 12, (month or 12) % 12 + 1, 1)
                 return (following - timedelta(1)).isoformat()
@@ -3844,7 +3854,7 @@ class Analyzer:
     def __init__(self, rules: Mapping[str, Any]) -> None:
         self.seed = rules["profile"] == "seed"
         self._stop, self._idle = frozenset(rules["stop_words"]), frozenset(rules["function_characters"])
-        self._families = rules["irregular"]
+        self._families, self._rules = rules["irregular"], rules
         pairs = "" if self.seed else rules["traditional"]
         self._simple = {ord(pairs[at]): pairs[at + 1] for at in range(0, len(pairs) - 1, 2)}
         self.counted = lru_cache(1 << 9)(self._counted)          # a new text is measured, compared and indexed
@@ -3867,17 +3877,18 @@ class Analyzer:
     def _counted(self, text: str, day: str) -> Counter[str]:
         if self.seed:
             return Counter(tokenize_terms(text))
-        return Counter([*self._cut(text), *date_terms(compatible(text)), *_made_terms(day)])
+        return Counter([*self._terms(text), *date_terms(compatible(text)), *_made_terms(day)])
 
     def asked(self, query: str) -> Asked:
         """The terms of a query; its stop words only where there is nothing else."""
         if self.seed:
             return Asked(Counter(tokenize_terms(query)), _names(query))
-        terms = [*self._cut(query), *date_terms(compatible(query))]
+        query = re.sub(_MARK, " ", query)                    # what was masked is not asked for
+        terms = [*self._terms(query), *date_terms(compatible(query))]
         return Asked(Counter(
             terms or [term for run, piece in _cut(compatible(query)) if not run for term in self._word(piece, True)]))
 
-    def _cut(self, text: str) -> Iterator[str]:
+    def _terms(self, text: str) -> Iterator[str]:
         for run, piece in _cut(compatible(text)):
             if run:
                 piece = piece.casefold().translate(self._simple)
@@ -3936,11 +3947,20 @@ class Analyzer:
             text = compatible(memory.content)
             if self._may_have(text.casefold(), hints):
                 chunks.update(dict.fromkeys(text.split()))
-        return {term for chunk in chunks if self._may_have(chunk.casefold(), hints) for term in self._cut(chunk) if term in wanted}
+        likely = [chunk for chunk in chunks if self._may_have(chunk.casefold(), hints)]
+        return {term for chunk in likely for term in self._terms(chunk) if term in wanted}
 
     def scale(self, lengths: Any, k1: float = 1.5, b: float = 0.75) -> Scale:
         """The scale of texts that are all there are."""
         return Scale(k1, b, len(lengths), sum(lengths.values()))
+
+    def telling(self, terms: Iterable[str]) -> list[str]:
+        """Terms of a query that say what of a time is asked for: "what happened last week" asks for all of it."""
+        return [term for term in terms if term not in self._stop and term not in self._whatever]
+
+    @cached_property
+    def _whatever(self) -> frozenset[str]:
+        return frozenset(self._terms(" ".join(self._rules["whatever"])))
 
     def lone(self, counts: Collection[str]) -> list[str]:
         """The lone characters of a query that the seed's terms have only inside pairs."""
@@ -3965,7 +3985,7 @@ class Analyzer:
         """Which of these words, or lone characters, a chunk has; to cut it takes three times as long as `_word_terms`."""
         bare = chunk.strip(".,:;!?'\"()")
         if not self.seed:
-            return [term for term in self._cut(bare) if term in words] if self._may_have(bare.casefold(), hints) else []
+            return [term for term in self._terms(bare) if term in words] if self._may_have(bare.casefold(), hints) else []
         if bare.isascii() and bare.isalnum():
             terms = _word_terms(bare)
         elif any(term in bare.casefold() for term in words):
@@ -4083,7 +4103,7 @@ def foremost(scores: Mapping[K, float], count: int | None = None) -> list[tuple[
 
 
 _TERMS_FORM = 1                      # changes when the terms of a text do
-_SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": (), "traditional": ""}
+_SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": (), "traditional": "", "whatever": ()}
 
 
 class BM25Index:
@@ -4218,6 +4238,7 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
         return -99.0
     from math import log
     size, stop, best = max(matches.scale.size, rules["floor_size"]), rules["stop_words"], [id for id, _ in ranked[:5]]
+    stop = () if matches.counts.keys() <= frozenset(stop) else stop              # let it be
     holders = {term: ids for term in matches.counts if (ids := matches.holders(term)) or term not in stop}       # a AND b
     idf = {term: _idf(size, max(1, len(ids))) for term, ids in holders.items()}
     mass = {term: matches.counts[term] * weight for term, weight in idf.items()}
@@ -4553,7 +4574,8 @@ _BUCKET = 8                            # keys for each entry of the directory
 _PRESENT = bytes([0] + [255] * 255)    # translates a column to which documents have the term
 _WIDESPREAD = 64                           # a term that one document in so many has is common: it has a column
 _COLUMN = 1                            # added to the key of a term: that of its column
-_LAST = (1 << 31) - 1                  # place in a session
+_LAST = (1 << 50) - 1                  # place in a session; a clock's milliseconds, too
+_CROWD = 64                            # more from one place in a session are no turn of talk: they lend nothing
 _SHIFTS = (20, 32)                     # how far times stands left of length in a code: in a narrow segment, in a wide one
 
 
@@ -4806,7 +4828,8 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
     plain: dict[int, list[int]] = defaultdict(list)
     found: dict[str, list[int]] = defaultdict(list)    # term → number, code, number, code, …
     norms, lengths = array("I"), array("I", [len(each.level) if each else 0 for each in documents])
-    wide = any(each and (max(each.terms.values(), default=0) >= 1 << 12 or each.terms_in_all >= 1 << 20) for each in documents)
+    wide = any(each and (max(each.terms.values(), default=0) >= 1 << 12 or each.terms_in_all >= 1 << 20
+                         or each.turn and each.turn[1] >= 1 << 31) for each in documents)
     for number, each in enumerate(documents, first):
         norms.append(min(sum(times * times for times in each.spelling.values()), 0xFFFF_FFFF) if each else 0)
         if each:
@@ -5464,8 +5487,12 @@ class Corpus:
         """The documents of these days: made then, or whose text names such a day.  Of the profile `memory` only."""
         holds = window.holder()
         found = {number for number, memory in self.tail.items() if holds(memory)}
+        known: dict[str, set[int]] = {}                   # a month is asked for with each of its days
         for terms in window.terms() if self.segments else ():
-            found |= set[int].intersection(*(self.having("term", term) for term in terms))
+            for term in terms:
+                if term not in known:
+                    known[term] = self.having("term", term)
+            found |= set[int].intersection(*(known[term] for term in terms))
         return found
 
     def any(self, what: str) -> bool:
@@ -9046,20 +9073,19 @@ class AgentMemory:
         for number in {*near, *(number for number, _ in words.scored if talks)}:
             cosine, turn = near.get(number, 0.0), turn_of(shelf.at(number)) if talks else None
             if turn:
-                best = [max((near.get(other, 0.0) for other in others), default=0.0) for others in corpus.around(turn)]
+                best = [max((near.get(other, 0.0) for other in others[:_CROWD]), default=0.0) for others in corpus.around(turn)]
                 cosine = (cosine + before * best[1] + after * best[3]) / (1 + before + after)
             found[number] = cosine * words.factor(number)
         return found
 
     def _newer_first(self, hits: tuple[Hit, ...], shelf: Shelf) -> tuple[Hit, ...]:
-        """The results, each told of the newest memory that says the same of a later time, or the opposite; where that one is
-        among them and as good, it comes first."""
+        """The results, each told of the newest memory that contradicts it; where that one is among them and as good, it comes
+        first, and what a person called wrong comes last."""
         told: list[Hit] = []
         for hit in hits:
             memory = shelf[hit.id]
             opposed = {link["memory_id"] for link in memory.conflicts}
-            later = [other for id in {*opposed, *memory.updates} if (other := shelf.get(id)) and _made(other) > _made(memory)
-                     and (id in opposed or _same_but_figures(other.content, memory.content))]
+            later = [other for id in opposed if (other := shelf.get(id)) and _made(other) > _made(memory)]
             newest = max(later, key=lambda other: (_made(other), other.id), default=None)
             told.append(replace(hit, newer=newest.id) if newest else hit)
         for hit in [hit for hit in told if hit.newer or "superseded" in hit.flags]:
@@ -9076,7 +9102,7 @@ class AgentMemory:
                                        if (id := shelf.at(number).id) not in answered]
         window = words.window and {"since": words.window.since, "until": words.window.until}
         return {"terms": {term: round(words.matches.weight(term), 4) for term in words.matches.counts}, "days": window,
-                "certain": words.certain, "cut": cut}
+                "certain": words.certain if words.certain is not None and abs(words.certain) < 99 else None, "cut": cut}
 
     def vsearch(self, query: str, top_k: int | None = None, *, project: str | None = None) -> Recall:
         """The memories nearest in meaning alone, with their cosine; `project` as in `recall`."""
@@ -9280,7 +9306,8 @@ class AgentMemory:
             matches = corpus.matches(rest, rows.lengths, scale, rules.get("respelt", 0.0))
         hot = seen.memories.hot(rules["hot_threshold"])
         race = Race(matches, content_weights(matches, rules) if plain else matches.counts, corpus.starts)
-        named = corpus.spoken_by(names_in(rest, True)) if not plain and corpus.any("speaker") else set[int]()
+        asked = names_in(rest, True).difference(rules["stop_words"]) if not plain and corpus.any("speaker") else ()
+        named = corpus.spoken_by(asked) if asked else set[int]()
         dated = corpus.dated(window) if window else set[int]()
 
         def factor(number: int) -> float:
@@ -9290,14 +9317,15 @@ class AgentMemory:
 
         most = max(1.0, rules["hot_boost"]) * (max(1.0, rules["speaker"]) if named else 1.0)
         most *= max(1.0, rules["dated"]) if dated else 1.0
-        if window and not any(matches.holders(term) for term in matches.counts):
+        if window and not any(matches.holders(term) for term in self._analyzer.telling(matches.counts)):
             # Nothing was asked but the time, or by words nobody ever said: all of it, the latest first.
             shelf = seen.memories
             found = sorted(filter(allowed, dated), key=lambda number: (_made(shelf.at(number)), number), reverse=True)
             listed = [(number, 0.0) for number in found[:count]]
             return ByWords(listed, listed, matches, race, factor, {}, window, None, True, listed=True)
         if corpus.any("turn") and not plain:
-            pool = race.best(max(count, rules["pool"]), allowed, factor, most)
+            size = max(count, rules["pool"])
+            pool = [number for number, _ in foremost(race.best(size, allowed, factor, most), size)]
             scores = self._lent(pool, race, corpus, seen.memories, allowed, factor)
         else:
             scores = race.best(count, allowed, factor, most)
@@ -9322,12 +9350,14 @@ class AgentMemory:
         for number in pool:
             turn = turn_of(shelf.at(number))
             near = corpus.around(turn) if turn else [[], [], [number], [], []]
-            best = [max(map(alone, numbers), default=0.0) for numbers in near]
-            for at in (1, 2, 3):
+            best = [0.0 if len(numbers) > _CROWD else max(map(alone, numbers), default=0.0) for numbers in near]
+            for at in (1, 2, 3) if len(near[2]) <= _CROWD else ():
                 lent = self._ranking["previous"] * best[at - 1] + self._ranking["next"] * best[at + 1]
                 for each in near[at]:
                     if each not in scores and allowed(each):
                         scores[each] = factor(each) * (alone(each) + lent)
+            if number not in scores:
+                scores[number] = factor(number) * alone(number)
         return {number: score for number, score in scores.items() if score > 0}
 
     # ── by meaning ──
@@ -9961,12 +9991,6 @@ class ByWords(Record):
 
 def _made(memory: Memory) -> str:
     return memory.updated_at or memory.created_at
-
-
-def _same_but_figures(one: str, other: str) -> bool:
-    """Whether two texts differ in their numbers alone."""
-    bare = [re.sub(r"\d+", "", _level(text)) for text in (one, other)]
-    return bare[0] == bare[1]
 
 
 _PROVENANCE = ("session", "seq", "speaker", "project")

@@ -4826,7 +4826,10 @@ class When(Spec):
         "last Friday": ("2026-11-27", "2026-11-27"), "上周以来的变化": ("2026-11-23", "2026-11-30"),
         "this month": ("2026-11-01", "2026-11-30"), "天气": None, "who is here": None,
         "day before yesterday": ("2026-11-28", "2026-11-28"), "几天前": ("2026-11-27", "2026-11-27"), "版本周期是多少": None,
-        "线上周报": None, "早上周会": None, "基本月费": None, "目前年薪": None, "从前年轻": None, "can we deploy on Friday": None,
+        "线上周报": None, "目前天气怎么样": None, "上周一共花了多少": ("2026-11-23", "2026-11-29"),
+        "3 天前": ("2026-11-27", "2026-11-27"), "十二天前": ("2026-11-18", "2026-11-18"), "last FR\u0130DAY": None,
+        "如今年轻人": None, "这周围有什么": None, "早上周会": None, "基本月费": None, "目前年薪": None, "从前年轻": None,
+        "过去年度预算": None, "can we deploy on Friday": None,
         "项目本周的进展": ("2026-11-30", "2026-12-06"), "上周会议": ("2026-11-23", "2026-11-29"),
         "9999 years ago": None, "the weekly report": None, "last but not least": None,
     }
@@ -4920,12 +4923,15 @@ class When(Spec):
     def test_words_nobody_said_and_a_time_give_what_is_of_that_time(self) -> None:
         self.memory.remember("PostgreSQL is the main database")
         self.days_pass(7)
-        self.assertEqual(len(self.memory.recall("what did we decide last week", touch=False)), 1)
+        for query in ("what did we decide last week", "what happened last week", "what did I do last week?",
+                      "上周做了什么", "上周发生了什么"):
+            with self.subTest(query):
+                self.assertEqual(len(self.memory.recall(query, touch=False)), 1)
         self.assertEqual(len(self.memory.recall("what did we decide yesterday", touch=False)), 0)
 
     def test_years_nobody_means_are_refused(self) -> None:
         self.memory.remember("database")
-        for since, until in ((None, "9999-12-31"), ("0001", None), ("", None), (None, "")):
+        for since, until in ((None, "9999-12-31"), ("0001", None), ("", None), (None, ""), (None, "2026-13"), ("2026-00", None)):
             with self.subTest(since=since, until=until), self.assertRaises(am.UsageError):
                 self.memory.recall("database", since=since, until=until)
         self.assertEqual(len(self.memory.recall("database", since="2150")), 0)
@@ -4937,6 +4943,35 @@ class When(Spec):
         found = self.memory.recall("port of the staging gateway", touch=False)
         self.assertIn("staging", found[0].content)
         self.assertEqual([hit.newer for hit in found], [None, None])
+
+    def test_a_crowd_at_one_place_of_a_session_lends_nothing_and_costs_nothing(self) -> None:
+        rows = [json.dumps({"text": f"the printer note{n}x is in hall {n}", "session": "s", "seq": 0}) for n in range(300)]
+        rows += [json.dumps({"text": f"hall {n} has a door", "session": "t", "seq": 1764000000000 + n}) for n in range(3)]
+        self.memory.import_rows(rows, merge=False)
+        for memory in (self.memory, self.reopen(config={"store": {"tail": 4}})):
+            memory.sync()
+            with mock.patch.object(am.Race, "score", autospec=True, side_effect=am.Race.score) as scored:
+                found = memory.recall("printer hall", top_k=5, touch=False, explain=True)
+            self.assertEqual({hit.why["lent"] for hit in found if hit.why}, {0.0})
+            self.assertLess(scored.call_count, 3000)
+            door = memory.recall("hall 1 door", touch=False, explain=True)[0]
+            assert door.why
+            self.assertGreater(door.why["lent"], 0)
+
+    def test_the_name_of_a_mask_is_not_asked_for(self) -> None:
+        self.memory.remember("the password of the gateway is hunter2xyz")
+        self.memory.remember("the gateway is in Lyon")
+        found = self.memory.recall("gateway password is hunter9xyz", explain=True, touch=False)
+        assert found.why
+        self.assertNotIn("脱敏", found.why["terms"])
+        self.assertEqual(len(found), 2)
+
+    def test_words_that_are_no_names_raise_no_speaker(self) -> None:
+        self.memory.remember("the budget is high", speaker="The Boss", session="s", seq=1)
+        hit = self.memory.recall("what is the budget", explain=True, touch=False)[0]
+        assert hit.why
+        self.assertEqual(hit.why["times"], 1.0)
+        self.assertEqual(self.memory.recall("boss budget high", explain=True, touch=False)[0].why["times"], 1.6)
 
     def test_why_adds_up(self) -> None:
         for seq, text in enumerate(["Which database do we take?", "We take PostgreSQL for it", "Fine, and the cache is Redis"]):

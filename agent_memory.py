@@ -1629,13 +1629,13 @@ retrieval:
     speaker: 1.6                # the score of who is named in the query is multiplied by this: .645
     dated: 2.0                  # the score of what is of the days the query names (yesterday, 上周) is multiplied by this
     respelt: 0.6                # what a word one slip away counts where nobody said the word itself (own slips: .857 to .929)
-    # The floor: an answer is given when these add up to 0 or more.
+    # The floor: an answer is given when what follows adds up to what is needed.
     certain:
-      base: -3.6
+      needed: 3.6
+      size: 0.45                # so much more is needed for each ln of the number of memories
       coverage: 4.0             # share, 0–1, of the query's idf that one of the best five has
       ratio: 14.7               # the best score as a share of the highest there could be
       rarest: 0.29              # the idf of the rarest term that one of the best five has
-      size: -0.45               # ln of the number of memories
       grams: 1.9                # share of the query's idf that is Chinese or its like
   seed:                         # words, and 2- and 3-grams of Chinese
     k1: 1.5
@@ -3692,9 +3692,13 @@ def date_terms(text: str) -> list[str]:
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
             "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
-
-
 _TIMES_OF = ("day", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
+
+
+def _month_after(year: int, month: int) -> date:
+    """The first day of the month after this one."""
+    from datetime import date
+    return date(year + month // 12, month % 12 + 1, 1)
 
 
 class Window(Record):
@@ -3708,7 +3712,7 @@ class Window(Record):
         from datetime import date, timedelta
         day, last = date.fromisoformat(self.since), date.fromisoformat(self.until)
         while day <= last:
-            month = date(day.year + day.month // 12, day.month % 12 + 1, 1)
+            month = _month_after(day.year, day.month)
             if day.month == day.day == 1 and date(day.year, 12, 31) <= last:
                 yield (f"@y{day.year}",)
                 day = date(day.year + 1, 1, 1)
@@ -3724,7 +3728,7 @@ class Window(Record):
         wanted = frozenset(self.terms())
 
         def holds(memory: Memory) -> bool:
-            known = {*dates_of(memory)}
+            known = {*dates_of(memory.content, memory.created_at[:10])}
             return any((term,) in wanted or any((term, month) in wanted for month in known) for term in known)
         return holds
 
@@ -3800,7 +3804,7 @@ def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None
     if unit == "month" or which_month:
         first = now.replace(day=1)
         start = first if (which or which_month) in ("this", "这", "本") else (first - timedelta(1)).replace(day=1)
-        return start, (start + timedelta(32)).replace(day=1) - timedelta(1)
+        return start, _month_after(start.year, start.month) - timedelta(1)
     year = now.year - {"this": 0, "今": 0, "前": 2}.get(which or which_year or "", 1)
     return date(year, 1, 1), date(year, 12, 31)
 
@@ -3815,8 +3819,7 @@ def day_of(text: str, today: str, last: bool = False) -> str:
             if not 1900 <= year < 2200 or any(part and not int(part) for part in full.groups()) or month > 12:
                 raise ValueError(text)
             if last and not day:
-                following = date(year + (month or 12) // 12, (month or 12) % 12 + 1, 1)
-                return (following - timedelta(1)).isoformat()
+                return (_month_after(year, month or 12) - timedelta(1)).isoformat()
             return date(year, month or 1, day or 1).isoformat()
     except ValueError:
         pass
@@ -3836,9 +3839,9 @@ def respellings(word: str) -> set[str]:
             *(head + letter + tail for head, tail in parts for letter in letters)} - {word}
 
 
-def dates_of(memory: Memory) -> list[str]:
+def dates_of(text: str, day: str) -> list[str]:
     """The terms of the dates in a memory's text, and of the day it was made."""
-    return [*date_terms(compatible(memory.content)), *_made_terms(memory.created_at[:10])]
+    return [*date_terms(compatible(text)), *_made_terms(day)]
 
 
 class Asked(Record):
@@ -3877,7 +3880,7 @@ class Analyzer:
     def _counted(self, text: str, day: str) -> Counter[str]:
         if self.seed:
             return Counter(tokenize_terms(text))
-        return Counter([*self._terms(text), *date_terms(compatible(text)), *_made_terms(day)])
+        return Counter([*self._terms(text), *dates_of(text, day)])
 
     def asked(self, query: str) -> Asked:
         """The terms of a query; its stop words only where there is nothing else."""
@@ -3903,12 +3906,11 @@ class Analyzer:
             if named or term not in self._stop:
                 yield stem(self._irregular.get(term, term))
 
-    def matches(self, asked: Asked, memories: Mapping[K, Memory], lengths: Any, scale: Scale | None = None) -> Matches:
+    def matches(self, asked: Asked, memories: Mapping[K, Memory], lengths: Any, scale: Scale) -> Matches:
         """Where the terms of a query occur in memories nobody has indexed; `lengths` are the numbers of their terms.
 
         A text is cut up only where a word of the query may occur in it: 1,000 texts cost 4 to 12 ms; indexing them costs 82.
         """
-        scale = scale or self.scale(lengths)
         counts = asked.counts
         grams = [term for term in counts if _is_gram(term) and (len(term) > 1 or not self.seed)]
         having = {lone: {id for id, memory in memories.items() if lone in fold(memory.content)} for lone in self.lone(counts)}
@@ -3930,7 +3932,7 @@ class Analyzer:
                     chunks[chunk] = self._wanted(chunk, words, hints)
                 for term in chunks[chunk]:
                     found[term][id] = found[term].get(id, 0) + 1
-            days = dates_of(memory) if dates else []
+            days = dates_of(text, memory.created_at[:10]) if dates else []
             for term in dates:
                 if term in days:
                     found[term][id] = days.count(term)
@@ -3949,10 +3951,6 @@ class Analyzer:
                 chunks.update(dict.fromkeys(text.split()))
         likely = [chunk for chunk in chunks if self._may_have(chunk.casefold(), hints)]
         return {term for chunk in likely for term in self._terms(chunk) if term in wanted}
-
-    def scale(self, lengths: Any, k1: float = 1.5, b: float = 0.75) -> Scale:
-        """The scale of texts that are all there are."""
-        return Scale(k1, b, len(lengths), sum(lengths.values()))
 
     def telling(self, terms: Iterable[str]) -> list[str]:
         """Terms of a query that say what of a time is asked for: "what happened last week" asks for all of it."""
@@ -4150,7 +4148,7 @@ class Words:
 
     def scale(self, k1: float, b: float) -> Scale:
         """The scale of these texts alone."""
-        return self.analyzer.scale(self._lengths, k1, b)
+        return Scale(k1, b, len(self._lengths), sum(self._lengths.values()))
 
     def spelt(self, wanted: Collection[str]) -> set[str]:
         """Which of these terms texts have."""
@@ -4252,9 +4250,9 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     if coverage >= 0.999 or named or coverage == 0.0 or ranked[0][1] < rules["min_score"]:
         return 99.0 if coverage >= 0.999 or named else -99.0
     weigh, grams = rules["certain"], sum(mass[term] for term in mass if _is_gram(term))
-    return float(weigh["base"] + weigh["coverage"] * coverage + weigh["ratio"] * ranked[0][1] / highest
+    return float(weigh["coverage"] * coverage + weigh["ratio"] * ranked[0][1] / highest
                  + weigh["rarest"] * max((idf[term] for terms in had for term in terms), default=0.0)
-                 + weigh["size"] * log(max(2, matches.scale.size)) + weigh["grams"] * grams / every)
+                 + weigh["grams"] * grams / every - weigh["needed"] - weigh["size"] * log(max(2, matches.scale.size)))
 
 
 def recall_at(ranking: Sequence[str], expected: Collection[str], count: int) -> float:
@@ -4614,14 +4612,16 @@ def document(memory: Memory, terms: Mapping[str, int], asserted: Iterable[str], 
     """The document of a memory; `asserted` are the entities that its text asserts something of, `lone` tells whether single
     characters are looked for inside runs."""
     keys = [key_of("room", memory.room), *(key_of("asserts", entity) for entity in asserted)]
-    keys += [key_of("char", char) for char in {char for term in terms if len(term) < 3 and _is_gram(term) for char in term} if lone]
+    if lone:
+        keys += [key_of("char", char) for char in {char for term in terms if len(term) < 3 and _is_gram(term) for char in term}]
+    turn = turn_of(memory)
     keys += [key_of("speaker", name) for name in names_in(memory.speaker or "", False)]
-    keys += [key_of("any", what) for what, has in (("speaker", memory.speaker), ("turn", turn_of(memory))) if has]
+    keys += [key_of("any", what) for what, has in (("speaker", memory.speaker), ("turn", turn)) if has]
     if memory.project is not None:
         keys += [key_of("project", memory.project), key_of("any", "project")]
     if "quarantined" in memory.flags:
         keys.append(key_of("any", "quarantined"))
-    return Document(terms, keys, spelling(memory.content, dimensions), _level(memory.content), turn_of(memory))
+    return Document(terms, keys, spelling(memory.content, dimensions), _level(memory.content), turn)
 
 
 def wording(memory: Memory) -> int:
@@ -4827,6 +4827,7 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
     """The segment of these documents, numbered from `first`; None is one that is dead.  `sums` are their checksums."""
     plain: dict[int, list[int]] = defaultdict(list)
     found: dict[str, list[int]] = defaultdict(list)    # term → number, code, number, code, …
+    talks: dict[str, list[int]] = defaultdict(list)    # a session is written like a term, its turns like how often it occurs
     norms, lengths = array("I"), array("I", [len(each.level) if each else 0 for each in documents])
     wide = any(each and (max(each.terms.values(), default=0) >= 1 << 12 or each.terms_in_all >= 1 << 20
                          or each.turn and each.turn[1] >= 1 << 31) for each in documents)
@@ -4836,13 +4837,12 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
             length = each.terms_in_all
             for term, times in each.terms.items():
                 found[term] += (number, times << _SHIFTS[wide] | length)
+            if each.turn:
+                session, seq = each.turn
+                talks[session] += (number, (seq >> 20) << _SHIFTS[wide] | seq & 0xF_FFFF)
             for holders in map(plain.__getitem__, _plain_keys(each, norms[-1])):
                 holders.append(number)
-    coded = {key_of("term", term): both for term, both in found.items()}
-    for number, each in enumerate(documents, first):
-        if each and each.turn:                         # a session is written like a term, its turns like how often it occurs
-            session, seq = each.turn
-            coded.setdefault(key_of("session", session), []).extend((number, (seq >> 20) << _SHIFTS[wide] | seq & 0xF_FFFF))
+    coded = {key_of(kind, name): both for kind, held in (("term", found), ("session", talks)) for name, both in held.items()}
 
     def postings() -> Iterator[tuple[int, int, bytes]]:
         from struct import Struct
@@ -5253,7 +5253,7 @@ class Race:
 
     def score(self, number: int) -> float:
         """The exact score of a document; 0 when it has no content term."""
-        lane = self._lanes[bisect_right(self._first, number) - 1]
+        lane = self._lane_of(number)
         total, at, content = lane.rare.get(number, 0.0), number - lane.start, number in lane.content
         for weight, wanted, column, shares, _ in lane.common:
             if column[at]:                               # the others do not have it: a look at a byte, not a search
@@ -5278,14 +5278,17 @@ class Race:
                     break
                 if number in scores:                      # a rare term and a common one both told of it
                     continue
-                lane = self._lanes[bisect_right(self._first, number) - 1]
-                far = least and lane.at_most(number) * factor(number) < reached[0]
+                far = least and self._lane_of(number).at_most(number) * factor(number) < reached[0]
                 scores[number] = self.score(number) * factor(number) if not far and usable(number) else 0.0
                 if scores[number] > 0:
                     insort(reached, scores[number])
                     del reached[:-count]
                     least = reached[0] / most if len(reached) == count else 0.0
         return {number: score for number, score in scores.items() if score}
+
+    def _lane_of(self, number: int) -> Lane:
+        """The lane a document runs in."""
+        return self._lanes[bisect_right(self._first, number) - 1]
 
     def _lane(self, part: Mapping[str, Any], start: int) -> Lane:
         common = {term: column for term in self._common if (column := getattr(part[term], "column", b""))}
@@ -5390,6 +5393,7 @@ class Corpus:
                  analyzer: Analyzer) -> None:
         self.segments, self.tail, self.dimensions, self.analyzer = segments, tail, dimensions, analyzer
         self._turns: dict[str, dict[int, list[int]]] = {}
+        self._places: dict[str, list[int]] = {}       # of the turns of a session
         self._dead = frozenset(dead)
         self._dead_in = [frozenset(number for number in dead if segment.first <= number < segment.end) for segment in segments]
         self.words: Words | None = None               # of the tail, once a process asks a second time
@@ -5476,12 +5480,17 @@ class Corpus:
             self._turns[session] = turns                 # whole: another thread may be asking
         return self._turns[session]
 
-    def around(self, turn: tuple[str, int]) -> list[list[int]]:
-        """The documents of five turns of a session, the third of them this one."""
-        turns = self.turns(turn[0])
-        places = list(turns)
+    def around(self, number: int, turn: tuple[str, int] | None) -> list[list[int]]:
+        """The documents of five turns of a session, the third of them that of this document; a crowd is no turn of talk."""
+        turns = self.turns(turn[0]) if turn else {}
+        if turn is None or not 0 < len(turns.get(turn[1], ())) <= _CROWD:
+            return [[], [], [number], [], []]
+        if turn[0] not in self._places:
+            self._places[turn[0]] = list(turns)
+        places = self._places[turn[0]]
         at = bisect_left(places, turn[1])
-        return [turns[places[near]] if 0 <= near < len(places) else [] for near in range(at - 2, at + 3)]
+        near = [turns[places[near]] if 0 <= near < len(places) else [] for near in range(at - 2, at + 3)]
+        return [numbers if len(numbers) <= _CROWD else [] for numbers in near]
 
     def dated(self, window: Window) -> set[int]:
         """The documents of these days: made then, or whose text names such a day.  Of the profile `memory` only."""
@@ -9073,7 +9082,7 @@ class AgentMemory:
         for number in {*near, *(number for number, _ in words.scored if talks)}:
             cosine, turn = near.get(number, 0.0), turn_of(shelf.at(number)) if talks else None
             if turn:
-                best = [max((near.get(other, 0.0) for other in others[:_CROWD]), default=0.0) for others in corpus.around(turn)]
+                best = [max((near.get(other, 0.0) for other in others), default=0.0) for others in corpus.around(number, turn)]
                 cosine = (cosine + before * best[1] + after * best[3]) / (1 + before + after)
             found[number] = cosine * words.factor(number)
         return found
@@ -9124,9 +9133,11 @@ class AgentMemory:
         """Those of them that are of these days; the terms of the profile `seed` know none, so all of it is read."""
         if window is None:
             return allowed
-        holds = window.holder()
-        dated = corpus.dated(window) if not self._analyzer.seed else {
-            number for memory in shelf.values() if holds(memory) and (number := shelf.number(memory.id)) >= 0}
+        if self._analyzer.seed:
+            holds = window.holder()
+            dated = {number for memory in shelf.values() if holds(memory) and (number := shelf.number(memory.id)) >= 0}
+        else:
+            dated = corpus.dated(window)
         return replace(allowed, only=dated if allowed.only is None else allowed.only & dated)
 
     def _query(self, query: str, room: str | None, top_k: int | None) -> tuple[Clean, int]:
@@ -9348,16 +9359,13 @@ class AgentMemory:
             return known[number]
 
         for number in pool:
-            turn = turn_of(shelf.at(number))
-            near = corpus.around(turn) if turn else [[], [], [number], [], []]
-            best = [0.0 if len(numbers) > _CROWD else max(map(alone, numbers), default=0.0) for numbers in near]
-            for at in (1, 2, 3) if len(near[2]) <= _CROWD else ():
+            near = corpus.around(number, turn_of(shelf.at(number)))
+            best = [max(map(alone, numbers), default=0.0) for numbers in near]
+            for at in (1, 2, 3):
                 lent = self._ranking["previous"] * best[at - 1] + self._ranking["next"] * best[at + 1]
                 for each in near[at]:
                     if each not in scores and allowed(each):
                         scores[each] = factor(each) * (alone(each) + lent)
-            if number not in scores:
-                scores[number] = factor(number) * alone(number)
         return {number: score for number, score in scores.items() if score > 0}
 
     # ── by meaning ──

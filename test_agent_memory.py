@@ -2958,7 +2958,8 @@ class ByWords(unittest.TestCase):
                 query = some_text(chance) + " ".join(chance.sample(more, min(2, len(more))))
                 memories = {id: said_as(text) for id, text in texts.items()}
                 lengths = {id: analyzer.terms_of(memory).total() for id, memory in memories.items()}
-                cold, warm = analyzer.matches(analyzer.asked(query), memories, lengths), matches(query, words)
+                warm = matches(query, words)
+                cold = analyzer.matches(analyzer.asked(query), memories, lengths, warm.scale)
                 self.assertEqual(cold.scores(), warm.scores(), (query, texts))
                 self.assertEqual(cold.ranked(), warm.ranked())
 
@@ -3029,6 +3030,11 @@ class Words(unittest.TestCase):
         self.assertEqual(sorted(forms), sorted(set(forms)))
         for one, other in (("leaves", "leave"), ("lives", "live"), ("bits", "bit")):
             self.assertEqual(MEMORY.asked(one).counts, MEMORY.asked(other).counts)
+
+    def test_what_ships_may_stand_in_a_file_of_settings(self) -> None:
+        for name in ("memory", "seed"):
+            memory = am.AgentMemory(environment={}, config={"retrieval": {name: SHIPPED["retrieval"][name]}})
+            self.assertEqual(memory.settings["retrieval"][name], SHIPPED["retrieval"][name])
 
     def test_traditional_characters_are_taken_for_simplified_ones(self) -> None:
         self.assertEqual(MEMORY.asked("數據庫備份").counts, MEMORY.asked("数据库备份").counts)

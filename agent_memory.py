@@ -272,6 +272,7 @@ class Memory(Record):
     seq: int | None = None
     speaker: str | None = None
     project: str | None = None
+    said_at: str | None = None                           # when it was said, if that is not when it was kept
     flags: tuple[str, ...] = ()
     extra: str = ""                                      # front matter lines of the user's own, kept as they are
 
@@ -597,7 +598,7 @@ _INNER = {"history": ("content", "at"), "conflicts": ("memory_id", "entity", "ty
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("category", "room", "created_at", "extra"), (str,)),
     "importance": (int,), "access_count": (int,), "execution_verified": (bool,), "seq": (int, type(None)),
-    **dict.fromkeys(("last_accessed", "source", "session", "speaker", "project", "updated_at"), (str, type(None))),
+    **dict.fromkeys(("last_accessed", "source", "session", "speaker", "project", "said_at", "updated_at"), (str, type(None))),
 }
 
 
@@ -977,6 +978,12 @@ store:
 
 output:
   max_chars: 6000                   # characters of recalled text shown in all
+
+context:                            # what an agent is told unasked, by `context` and by hooks
+  chars: 1500                       # characters of a block, at most
+  each: 300                         # characters of one memory in it
+  results: 5                        # memories that a prompt brings up
+  rooms: [prefs, decisions, configs, projects]    # whose memories are told whatever is asked
 
 security:
   personal_data: false           # true also masks Chinese mobile numbers, ID cards and bank cards (checksums verified)
@@ -1927,7 +1934,8 @@ def settings_template() -> str:
     lines, kept = ["# Settings of this data root.  Take the # from a line, and from the lines it belongs to.", "#"], False
     for line in DEFAULTS.splitlines():
         if named := re.match(r"(\w+):", line):
-            kept = named[1] in ("rooms", "category_mapping", "pruning", "store", "output", "retrieval", "vectors", "rerank")
+            kept = named[1] in ("rooms", "category_mapping", "pruning", "store", "output", "context", "retrieval", "vectors",
+                                "rerank")
         if kept and line.strip() and not re.match(r"\s*(#|\w*(words|characters):)", line):
             lines.append(f"# {line}")
     return "\n".join(lines) + "\n"
@@ -8714,10 +8722,10 @@ class AgentMemory:
 
     def remember(self, text: str, category: str = "general", importance: int = 5, verified: bool = False,
                  source: str | None = None, *, session: str | None = None, seq: int | None = None,
-                 speaker: str | None = None, project: str | None = None) -> Kept:
+                 speaker: str | None = None, project: str | None = None, said_at: str | None = None) -> Kept:
         """Keep a text.  It is masked first, merged with what says the same, and unverified unless you say so."""
         made = self._memory(text, category, importance, verified, source,
-                            session=session, seq=seq, speaker=speaker, project=project)
+                            session=session, seq=seq, speaker=speaker, project=project, said_at=said_at)
         with self._store.transaction("remember") as draft:
             draft.lifted = self._store.lift(made.content)
             kept = self._keep(draft, made)
@@ -9579,7 +9587,7 @@ class AgentMemory:
     def import_rows(self, lines: Iterable[str], *, merge: bool = True, overwrite: bool = False,
                     told: Callable[[int], None] = lambda count: None) -> Imported:
         """Take in JSON lines: rows of an export as they were, or `text` with any of category, importance, verified,
-        created_at, source, session, seq, speaker, project.
+        created_at, source, session, seq, speaker, project, said_at.
 
         Each is masked and judged like `remember`.  `merge=False` keeps near duplicates apart; a row whose id is
         there with other contents is refused unless `overwrite`.  A hundred and twenty-eight rows are one transaction.
@@ -9662,24 +9670,27 @@ class AgentMemory:
     # ── learning ──
 
     def digest(self, text: str, apply: bool = False, *, verified: bool = False, source: str | None = None,
-               limit: int | None = None, session: str | None = None, project: str | None = None) -> Digested:
+               limit: int | None = None, session: str | None = None, project: str | None = None,
+               origin: Callable[[Fact], Mapping[str, Any]] | None = None) -> Digested:
         """The facts worth remembering in a text or a conversation; `apply=True` remembers each, unverified.
 
         The language model is asked where it is set up, the rules otherwise and whenever it fails;
-        `mode` and `degraded` tell.  Only masked text is read.  At most `limit` facts.
+        `mode` and `degraded` tell.  Only masked text is read.  At most `limit` facts.  `origin` says of a fact where
+        it comes from, in the words of `remember`: source, session, seq, speaker, project, said_at.
         """
         if limit is not None and limit < 1:
             raise UsageError(f"at most {limit} facts", "1 or more")
         clean = self.clean(text)
         facts, mode, degraded, usage = self._facts(clean)
         facts = _foremost([replace(fact, content=self.clean(fact.content)) for fact in facts], limit)
-        provenance = {"session": session, "project": project}
-        applied = self._learned(facts, verified, source, **provenance) if apply and facts else []
+        given = {"source": source, "session": session, "project": project}
+        known = [(fact, {**given, **(origin(fact) if origin else {})}) for fact in facts]
+        applied = self._learned(known, verified) if apply and facts else []
         return Digested(mode, degraded, tuple(facts), tuple(applied), usage)
 
-    def _learned(self, facts: list[Fact], verified: bool, source: str | None, **provenance: Any) -> list[Kept]:
-        """Facts through `remember`, in one commit, but for what was forgotten on purpose."""
-        made = [self._memory(fact.content, fact.category, fact.importance, verified, source, **provenance) for fact in facts]
+    def _learned(self, facts: list[tuple[Fact, dict[str, Any]]], verified: bool) -> list[Kept]:
+        """Facts and where they come from through `remember`, in one commit, but for what was forgotten on purpose."""
+        made = [self._memory(fact.content, fact.category, fact.importance, verified, **provenance) for fact, provenance in facts]
         with self._store.transaction("digest") as draft:
             learned = [Kept("", "refused", memory.room, memory.redacted, (), (), memory.content)
                        if self._store.buried(memory.content) else self._keep(draft, memory) for memory in made]
@@ -10001,7 +10012,7 @@ def _made(memory: Memory) -> str:
     return memory.updated_at or memory.created_at
 
 
-_PROVENANCE = ("session", "seq", "speaker", "project")
+_PROVENANCE = ("session", "seq", "speaker", "project", "said_at")
 _BATCH = 128                         # rows of an import that are written together
 _INDEX_FORM = 2                      # changes when what is indexed of a memory does
 
@@ -10017,10 +10028,12 @@ def merged(old: Memory, new: Memory) -> Memory:
     better = old if keeps else new
     history = old.history if keeps else (*old.history, {"content": old.content, "at": new.created_at})
     category = new.category if old.category == "general" else old.category
+    if old.source is None and old.session is None:        # nobody knows where the old came from
+        old = replace(old, source=new.source, **{field: getattr(new, field) for field in _PROVENANCE})
     return replace(
         old, content=better.content, redacted=better.redacted, history=history, category=category,
         room=new.room if category == new.category else old.room, importance=max(old.importance, new.importance),
-        execution_verified=old.execution_verified or new.execution_verified, source=old.source or new.source,
+        execution_verified=old.execution_verified or new.execution_verified,
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
 
 
@@ -10096,6 +10109,16 @@ class Command(Record):
 
 
 COMMANDS: dict[str, Command] = {}
+# Commands that need another program's protocol: their module, and what they do.  It enters them when one of them is called.
+EXTRAS = {
+    "context": ("context", "Print what an agent should know before it begins, or write it between markers into a file."),
+    "source": ("sources", "Show the turns of a conversation that a memory comes from."),
+    "hook": ("hooks", "Answer an agent's hook: an event on standard input, what it should know on standard output."),
+    "mcp": ("mcp", "Serve the Model Context Protocol on standard input and output."),
+    "integrate": ("integrate", "Tell an agent about this memory: hooks, MCP entry, skill."),
+    "schedule": ("schedule", "Have session logs digested by cron or by a systemd timer."),
+}
+_MEEK = frozenset(("hook",))             # an agent waits for it: whatever is wrong, its exit code is 0
 
 
 def arg(*names: str, **how: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -10120,11 +10143,11 @@ class Say:
 
     def __call__(self, text: str, **facts: Any) -> str:
         """One message of the table, with its facts filled in."""
-        return (_CHINESE.get(text, text) if self._chinese else text).format(**facts)
+        return (CHINESE.get(text, text) if self._chinese else text).format(**facts)
 
     def word(self, text: str) -> str:
         """A single word of the table; any other is shown as it is."""
-        return shown(_CHINESE.get(text, text) if self._chinese else text)
+        return shown(CHINESE.get(text, text) if self._chinese else text)
 
     def dim(self, text: str) -> str:
         """Text of less weight."""
@@ -10695,7 +10718,7 @@ def _init(memory: AgentMemory, args: Namespace) -> dict[str, str]:
 
 # ── the words of the table above, in Chinese ──
 
-_CHINESE = {
+CHINESE = {
     "remembered {id} in {room}": "已记住 {id}（{room}）",
     "merged into {id} in {room}": "已并入 {id}（{room}）",
     "known already as {id} in {room}": "早已记得：{id}（{room}）",
@@ -10784,6 +10807,8 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
 
     def failed(fault: AgentMemoryError) -> int:
         error = trouble(fault)
+        if _verb(words) in _MEEK:
+            return 0
         if "--json" in words:
             answer(_verb(words), None, (), error)
         return fault.exit_code
@@ -10885,9 +10910,24 @@ _COMMON = (arg("--root", metavar="DIR", help="the data root"),
 def _parsed(words: list[str]) -> Namespace:
     """The arguments, with --root, --json and --lang before or after the verb."""
     wanted = _verb(words)
+    if wanted in EXTRAS:
+        _enter_extra(wanted)
     if wanted and wanted not in COMMANDS:
-        raise UsageError(f"there is no command {wanted!r}", _nearest(wanted, COMMANDS))
+        raise UsageError(f"there is no command {wanted!r}", _nearest(wanted, COMMANDS | EXTRAS))
     return wanted and _simply_parsed(COMMANDS[wanted], words) or _fully_parsed(words, wanted)
+
+
+def _enter_extra(name: str) -> None:
+    """Let the module of a command outside this file enter it into the table."""
+    from importlib import import_module
+    module = f"agent_memory_extras.{EXTRAS[name][0]}"
+    try:
+        import_module(module)
+    except ModuleNotFoundError as fault:
+        if fault.name not in (module, module.partition(".")[0]):
+            raise
+        raise UsageError(f"`{name}` needs the package agent_memory_extras, which is not beside agent_memory.py",
+                         "copy that folder too, or pip install the project") from None
 
 
 def _simply_parsed(entry: Command, words: list[str]) -> Namespace | None:
@@ -10953,6 +10993,9 @@ def _fully_parsed(words: list[str], wanted: str) -> Namespace:
         common(sub, default=SUPPRESS)        # no value here leaves the one before the verb
         for names, how in entry.options:
             sub.add_argument(*names, **how)
+    for name, (_, what) in EXTRAS.items() if wanted not in COMMANDS else ():
+        if name not in COMMANDS:
+            verbs.add_parser(name, help=what)
     args = parser.parse_args([_shielded(word) for word in words], SimpleNamespace())
     if not args.command:
         raise UsageError("say what to do", "--help lists the commands")

@@ -37,6 +37,7 @@ Promises.  Each is a test class in test_agent_memory.py.
 
 The data root: index.json is the truth; store/*.md mirrors it for people;
 graph.json and vectors.json can be rebuilt from it; backups/ keeps what left;
+turns/ the conversations memories come from, if that was asked for;
 touches.log counts recalls until the next write; cache/ is for speed alone.
 """
 from __future__ import annotations
@@ -1726,6 +1727,9 @@ digest:
   window: 8000               # characters handed to the LLM at a time
   max: 0                     # facts kept from one text, the most important first; 0 = all
   length: 300                # characters of one fact; what is longer is cut
+  archive: false             # true keeps the turns that were digested in turns/, for `source`
+  archive_days: 30           # … for so many days
+  personal: [preference]     # categories that are of the person and so of no project
   importance:                # 1 to 10 for what the rules find
     decision: 7
     preference: 6
@@ -5972,7 +5976,8 @@ _HEAD_OF_VECTORS = 4096              # bytes that hold what vectors.json says of
 _GONE_ROWS = 1000                    # rows of a matrix that may be gone, even when they are more than are left
 _TOUCHES = 65_536                    # bytes of touches.log after which they are folded in
 _PAGE = re.compile(ID + r"\.md")
-_OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "cache", "graph.json", "vectors.json", "touches.log"))
+_OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "turns", "cache", "graph.json", "vectors.json", "touches.log"))
+_TALK = re.compile(r"[a-z0-9-]{1,20}_[0-9a-f]{24}\.z")     # an agent and a hash of its session
 _SEALABLE = ("vectors.json", "graph.json", ".tombstones.json", ".journal.json", ".undo.json", "index.json")      # it tells: last
 _BACKUP = re.compile(r"auto_index\.json\.\d{8}\.bak|(prune|damaged_index)_[\d_]+\.json")
 _SEALED = b"gAAAA"                   # how every Fernet token begins
@@ -6165,10 +6170,8 @@ class Vault:
 
     def sealed_files(self) -> list[str]:
         """The files of the root that only the key opens."""
-        names = [*_SEALABLE]
-        backups = os.path.join(self._root, "backups")
-        if os.path.isdir(backups):
-            names += [f"backups/{name}" for name in sorted(os.listdir(backups))]
+        names = [*_SEALABLE, *(f"{folder}/{name}" for folder in ("backups", "turns")
+                               for name in _names_in(os.path.join(self._root, folder)))]
         return [name for name in names if _begins(os.path.join(self._root, name)) == _SEALED]
 
     def seal(self, data: bytes) -> bytes:
@@ -6819,7 +6822,7 @@ class Store:
 
     def uncache(self, keep: Collection[str], prefix: str) -> None:
         """Remove the files of cache/ that begin so, but for some."""
-        for name in os.listdir(self.path("cache")) if os.path.isdir(self.path("cache")) else []:
+        for name in _names_in(self.path("cache")):
             if name.startswith(prefix) and name not in keep:
                 _unlink(self.path("cache", name))
 
@@ -6838,8 +6841,7 @@ class Store:
 
     def backup_names(self) -> list[str]:
         """Our files in backups/."""
-        names = os.listdir(self.path("backups")) if os.path.isdir(self.path("backups")) else []
-        return sorted(name for name in names if _BACKUP.fullmatch(name))
+        return [name for name in _names_in(self.path("backups")) if _BACKUP.fullmatch(name)]
 
     def size(self) -> int:
         """The bytes of all files under the root."""
@@ -7031,15 +7033,15 @@ class Store:
         with self.lock("cache/index.lock"):              # whoever is indexing now would leave words in clear
             self.uncache(("index.lock",), "")
             backups = [f"backups/{name}" for name in self.backup_names()]
-            for name in [*backups, *_SEALABLE]:
-                if os.path.exists(self.path(name)) and (name in sealed) != on:
-                    self.write(name, self._text(name))
+            for name in [*self.archived_talks(), *backups, *_SEALABLE]:
+                if (name in sealed) != on and (data := self._opened_bytes(name)) is not None:
+                    _replace_file(self.path(name), [self._vault.seal(data)])
         return True
 
     def _sweep(self, pages: bool) -> None:
         """Remove temporary files; whoever wrote them is dead, for we hold the lock."""
-        for folder in ("", "backups", "rooms", "cache", *(["store"] if pages else [])):
-            for name in os.listdir(self.path(folder)):
+        for folder in ("", "backups", "rooms", "turns", "cache", *(["store"] if pages else [])):
+            for name in _names_in(self.path(folder)):
                 if name.endswith(".tmp~"):
                     _unlink(self.path(folder, name))
 
@@ -7330,6 +7332,45 @@ class Store:
                 touched.append(name)
         return touched
 
+    # ── conversations ──
+
+    def archived_talks(self) -> list[str]:
+        """The files that hold conversations, one each."""
+        return [f"turns/{name}" for name in _names_in(self.path("turns")) if _TALK.fullmatch(name)]
+
+    def talk(self, name: str) -> list[dict[str, Any]]:
+        """The turns in one of these files; none when it cannot be read, for the memories do not need it."""
+        from zlib import decompress, error
+        try:
+            turns = json.loads(decompress(self._opened_bytes(name) or b""))
+        except (ValueError, RecursionError, StoreDamaged, error):
+            return []
+        return [turn for turn in turns if isinstance(turn, dict) and isinstance(turn.get("text"), str)] \
+            if isinstance(turns, list) else []
+
+    def keep_talk(self, name: str, turns: list[dict[str, Any]]) -> None:
+        """Put the turns of a conversation into its file, packed, and sealed where the store is; none: it goes.
+
+        The lock must be held.
+        """
+        from zlib import compress
+        if turns:
+            os.makedirs(self.path("turns"), mode=0o700, exist_ok=True)
+            _replace_file(self.path(name), [self._vault.seal(compress(json.dumps(turns, ensure_ascii=False).encode()))])
+        elif os.path.exists(self.path(name)):
+            _unlink(self.path(name))
+
+    def change_talks(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> list[str]:
+        """Every archived turn as `change` wants it, or gone; returns the files written anew.  The lock must be held."""
+        changed = []
+        for name in self.archived_talks():
+            turns = self.talk(name)
+            left = [new for new in map(change, turns) if new is not None]
+            if left != turns or not turns:               # what nobody can read may hold anything
+                self.keep_talk(name, left)
+                changed.append(name)
+        return changed
+
     def forget_last_change(self) -> None:
         """The last change can no longer be undone.  The lock must be held."""
         if os.path.exists(self.path(".undo.json")):
@@ -7373,7 +7414,7 @@ class Store:
 
     def _temporary(self) -> Iterator[Finding]:
         for folder in ("", "store", "backups"):
-            for name in os.listdir(self.path(folder)) if os.path.isdir(self.path(folder)) else []:
+            for name in _names_in(self.path(folder)):
                 if name.endswith(".tmp~"):
                     yield Finding("leftover", os.path.join(folder, name), "a write was cut short here")
 
@@ -7409,7 +7450,7 @@ class Store:
     def _foreign_notes(self, seen: Snapshot) -> Iterator[Finding]:
         """Notes in store/ that are not ours: the user's own, or copies that a sync tool made."""
         folder = self.path("store")
-        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        for name in _names_in(folder):
             if _PAGE.fullmatch(name) or name.endswith(".tmp~"):
                 continue
             copied = next((id for id in re.findall(ID, name) if id in seen.memories), "")
@@ -7641,6 +7682,14 @@ def _grave(key: str, text: str) -> str:
 def _importable(name: str) -> bool:
     from importlib.util import find_spec
     return find_spec(name) is not None
+
+
+def _names_in(folder: str) -> list[str]:
+    """The names in a folder, sorted; none when there is no such folder."""
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _bytes(path: str, start: int = 0) -> bytes | None:
@@ -8902,7 +8951,9 @@ class AgentMemory:
 
     def _erased(self, draft: Draft, memory: Memory) -> Forgotten:
         files = self._store.erase(memory.id)
-        self._store.bury([memory.content, *(old["content"] for old in memory.history)])
+        said = [memory.content, *(old["content"] for old in memory.history)]
+        files += self._store.change_talks(lambda turn: None if tells(turn, memory, said) else turn)
+        self._store.bury(said)
         if memory.id in draft.memories:
             self._drop(draft, memory.id)
             files = [f"store/{memory.id}.md", "index.json", *files]
@@ -9925,6 +9976,11 @@ class AgentMemory:
                 self._store.backup()                 # today's is made now: the commit would make it of the unmasked index
             found += self._store.unmasked(fix)
             found += self._store.unmasked_undo()
+            found += [Finding("unmasked", name, "a conversation holds what today's rules mask")
+                      for name in self._store.archived_talks()
+                      if any(self.clean(turn["text"]) != turn["text"] for turn in self._store.talk(name))]
+            if fix:
+                self._store.change_talks(lambda turn: turn | {"text": self.clean(turn["text"])})
         if fix and found:
             with self._store.lock():
                 self._store.forget_last_change()     # it holds the old texts
@@ -9945,6 +10001,20 @@ class AgentMemory:
             settled = replace(memory, conflicts=(), dismissed=tuple(ids))
             draft.put(settled)
             return settled
+
+    def archive(self, agent: str, session: str, turns: Iterable[Mapping[str, Any]]) -> None:
+        """Keep turns of a conversation for `digest.archive_days`: {"seq", "role", "text", "at"}; masked, packed, and sealed
+        where the store is.  What is older goes."""
+        name, today = _talk_name(agent, session), stamp(self.now())[:10]
+        fresh = [{"session": session, "kept": today, **turn, "text": self.clean(turn["text"])} for turn in turns]
+        seqs, days = {turn["seq"] for turn in fresh}, self.settings["digest"]["archive_days"]
+        with self._store.lock():
+            self._store.keep_talk(name, [*(turn for turn in self._store.talk(name) if turn.get("seq") not in seqs), *fresh])
+            self._store.change_talks(lambda turn: None if (age(turn.get("kept"), self.now()) or 0) > days else turn)
+
+    def archived(self, agent: str, session: str) -> tuple[dict[str, Any], ...]:
+        """What `archive` still keeps of a conversation, in its order."""
+        return tuple(sorted(self._store.talk(_talk_name(agent, session)), key=lambda turn: turn.get("seq", 0)))
 
     def slot(self, name: str) -> Slot:
         """A small durable JSON file of the root, for what has to outlive a process."""
@@ -10012,6 +10082,12 @@ def _made(memory: Memory) -> str:
     return memory.updated_at or memory.created_at
 
 
+def _talk_name(agent: str, session: str) -> str:
+    """The file of a conversation, which tells nothing of it but the agent."""
+    from hashlib import sha256
+    return f"turns/{re.sub('[^a-z0-9-]', '', agent)[:20] or 'log'}_{sha256(f'{agent}:{session}'.encode()).hexdigest()[:24]}.z"
+
+
 _PROVENANCE = ("session", "seq", "speaker", "project", "said_at")
 _BATCH = 128                         # rows of an import that are written together
 _INDEX_FORM = 2                      # changes when what is indexed of a memory does
@@ -10035,6 +10111,12 @@ def merged(old: Memory, new: Memory) -> Memory:
         room=new.room if category == new.category else old.room, importance=max(old.importance, new.importance),
         execution_verified=old.execution_verified or new.execution_verified,
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
+
+
+def tells(turn: Mapping[str, Any], memory: Memory, said: Iterable[str]) -> bool:
+    """Whether an archived turn says what a memory says or said, or is where the memory comes from."""
+    where = memory.session is not None and (turn.get("session"), turn.get("seq")) == (memory.session, memory.seq)
+    return where or any(text in turn["text"] for text in said)
 
 
 def _released(flags: tuple[str, ...]) -> tuple[str, ...]:

@@ -468,6 +468,63 @@ class Lifetimes(Spec):
         os.utime(path, ns=(ahead, ahead))
 
 
+class Conversations(Spec):
+    """What was said can be kept beside the memories for a while: masked, packed, and gone when they are forgotten."""
+
+    def turn(self, seq: int, text: str) -> dict[str, Any]:
+        return {"seq": seq, "role": "user", "text": text, "at": "2026-11-30T08:00:00+00:00"}
+
+    def texts(self, session: str = "s") -> list[str]:
+        return [turn["text"] for turn in self.memory.archived("dsh", session)]
+
+    def test_turns_are_kept_in_order_once_and_masked(self) -> None:
+        self.memory.archive("dsh", "s", [self.turn(2, "my password is hunter2, ok"), self.turn(1, "one")])
+        self.memory.archive("dsh", "s", [self.turn(2, "two"), self.turn(3, "three")])
+
+        self.assertEqual(self.texts(), ["one", "two", "three"])
+        self.memory.archive("dsh", "t", [self.turn(2, "my password is hunter2, ok")])
+        self.assertEqual(self.texts("t"), ["my password is [已脱敏:password], ok"])
+        self.assertEqual({path.stat().st_mode & 0o777 for path in (self.root / "turns").iterdir()}, {0o600})
+
+    def test_they_leave_after_thirty_days(self) -> None:
+        self.memory.archive("dsh", "s", [self.turn(1, "one")])
+        self.days_pass(20)
+        self.memory.archive("dsh", "s", [self.turn(2, "two")])
+        self.days_pass(11)
+        self.memory.archive("dsh", "t", [self.turn(1, "else")])
+
+        self.assertEqual((self.texts(), self.texts("t")), (["two"], ["else"]))
+
+    def test_forgetting_takes_every_turn_that_says_it_or_that_it_came_from(self) -> None:
+        id = self.memory.remember("we use Postgres", source="dsh:s#4", session="s", seq=4).id
+        self.memory.archive("dsh", "s", [self.turn(4, "Postgres it is"), self.turn(5, "fine")])
+        self.memory.archive("dsh", "t", [self.turn(4, "so we use Postgres now"), self.turn(5, "yes")])
+        gone = self.memory.forget(id)
+
+        self.assertEqual((self.texts(), self.texts("t")), (["fine"], ["yes"]))
+        self.assertEqual(sum(name.startswith("turns/") for name in gone.files), 2)
+
+    def test_a_damaged_file_is_no_trouble_and_does_not_survive_a_forget(self) -> None:
+        id = self.memory.remember("we use Postgres").id
+        self.memory.archive("dsh", "s", [self.turn(1, "one")])
+        [file] = (self.root / "turns").iterdir()
+        file.write_bytes(file.read_bytes()[:-3])
+
+        self.assertEqual(self.texts(), [])
+        self.memory.forget(id)
+        self.assertFalse(file.exists())
+
+    def test_an_audit_masks_them_with_todays_rules(self) -> None:
+        self.memory.archive("dsh", "s", [self.turn(1, "the word is open-sesame-42")])
+        (self.root / "config.yaml").write_text(
+            "security:\n  redact_patterns:\n    - label: word\n      pattern: 'open-sesame-\\d+'\n", encoding="utf-8")
+        self.reopen()
+
+        self.assertEqual([finding.kind for finding in self.memory.audit().findings], ["unmasked"])
+        self.memory.audit(fix=True)
+        self.assertEqual(self.texts(), ["the word is [已脱敏:word]"])
+
+
 class Forgetting(Spec):
     """What is forgotten is gone from every file, and only a person brings it back."""
 
@@ -1838,6 +1895,17 @@ class Encryption(Spec):
 
         readable = [name for name, data in self.files().items() if b"release branch" in data]
         self.assertEqual(readable, [])
+
+    def test_conversations_are_sealed_and_unsealed_with_the_store(self) -> None:
+        self.memory.remember("we deploy from the release branch")
+        self.memory.archive("dsh", "s", [{"seq": 1, "role": "user", "text": "the release branch", "at": ""}])
+        [file] = (self.root / "turns").iterdir()
+        self.assertTrue(file.read_bytes().startswith(b"gAAAA"))
+
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "off"
+        self.reopen().remember("something else")
+        self.assertEqual(file.read_bytes()[:1], b"x")
+        self.assertEqual([turn["text"] for turn in self.memory.archived("dsh", "s")], ["the release branch"])
 
     def test_a_lost_key_is_refused_and_no_new_one_is_made(self) -> None:
         self.memory.remember("we deploy from the release branch")
@@ -6741,7 +6809,8 @@ class House(unittest.TestCase):
         self.assertEqual(found, [])
 
     def test_no_function_is_longer_than_forty_lines(self) -> None:
-        long = [f"{node.name} ({node.end_lineno - node.lineno + 1})" for path in (SCRIPT, HERE / "auto_sediment.py", *(HERE / "agent_memory_extras").rglob("*.py"))
+        paths = (SCRIPT, HERE / "auto_sediment.py", *(HERE / "agent_memory_extras").rglob("*.py"))
+        long = [f"{node.name} ({node.end_lineno - node.lineno + 1})" for path in paths
                 for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
                 if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno + 1 > 40]
 

@@ -6880,6 +6880,15 @@ class Documents(unittest.TestCase):
                     with self.subTest(command):
                         self.assertEqual(self.timeless(done.stdout), self.timeless(expected), done.stderr)
 
+    def test_the_formats_are_as_described(self) -> None:
+        text = (HERE / "docs" / "FORMAT.md").read_text(encoding="utf-8")
+        [row] = re.findall(r"```json\n(.*?)\n```", text, re.DOTALL)
+        [page] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+        memory = am.from_row(json.loads(row))
+
+        self.assertEqual((am.to_line(memory), am.page(memory)), (row, page))
+        self.assertEqual([name for name in am.Memory._fields if f"`{name}`" not in text], [])
+
     def test_the_library_lines_run(self) -> None:
         for block in re.findall(r"```python\n(.*?)```", self.README, re.DOTALL):
             with tempfile.TemporaryDirectory() as folder, self.subTest(block[:40]):

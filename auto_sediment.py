@@ -393,10 +393,10 @@ def address(path: str, held: ExitStack) -> str:
 
 
 def rows(base: Any, table: str, wanted: str, rest: str = "", *values: object) -> Iterator[dict[str, Any]]:
-    """The rows of a table as objects of the wanted columns, of those that this version of the agent has."""
+    """The rows of a table as objects of the wanted columns, of those that this version of the agent has; ids it must have."""
     there = {row[1] for row in base.execute(f"PRAGMA table_info({table})")}
-    names = [name for name in wanted.split() if name in there]
-    for row in base.execute(f"SELECT {', '.join(names)} FROM {table} {rest}", values) if names else ():
+    names = [name for name in wanted.split() if name in there or name in ("id", "session_id", "message_id")]
+    for row in base.execute(f"SELECT {', '.join(names)} FROM {table} {rest}", values):
         yield dict(zip(names, row))
 
 
@@ -444,7 +444,7 @@ def opencode_session(base: Any, id: str) -> dict[str, Any]:
 
 def hermes_session(base: Any, id: str) -> dict[str, Any]:
     """A session of Hermes as `hermes sessions export` gives it."""
-    info = next(rows(base, "sessions", "source parent_session_id started_at cwd model_config", "WHERE id = ?", id), {})
+    info = next(rows(base, "sessions", "id source parent_session_id started_at cwd model_config", "WHERE id = ?", id), {})
     wanted = "id role content timestamp observed active compacted"
     return {"source": "", **info, "id": id,
             "messages": list(rows(base, "messages", wanted, "WHERE session_id = ? ORDER BY id", id))}
@@ -969,7 +969,9 @@ def read_sessions(path: str, subagents: bool = True, only: str = "") -> Iterator
     records = log.records()
     first = next(records, None)
     if first is None and isinstance(log, Database):
-        return
+        if only:
+            return
+        raise unrecognised(path, "it holds no session")
     reader = reader_for(first, path, log.fault)
     rest = chain([first], records) if first else iter(())
     if reader.whole:

@@ -99,6 +99,37 @@ def one_line(text: str) -> str:
     return am.shown(text).replace("\n", "\\n")
 
 
+def instant(value: Any) -> str:
+    """A time in ISO 8601, of seconds or milliseconds since 1970 or of such a text; "" when it is none."""
+    from datetime import UTC, datetime
+    if isinstance(value, str):
+        return value
+    try:
+        return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC).isoformat(timespec="milliseconds")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return ""
+
+
+def word(value: Any) -> str:
+    """A name or a number as text; "" when it is neither."""
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def inside(text: str, tag: str) -> tuple[list[str], str]:
+    """What stands between <tag> and </tag>, and the text without it; a tag without its pair is text."""
+    found, rest, at = list[str](), list[str](), 0
+    while (start := text.find(f"<{tag}>", at)) >= 0 and (end := text.find(f"</{tag}>", start)) >= 0:
+        found.append(text[start + len(tag) + 2:end].strip())
+        rest.append(text[at:start])
+        at = end + len(tag) + 3
+    return found, "".join(rest) + text[at:]
+
+
 # ── Messages ─────────────────────────────────────────────────────────────────
 # key → English, Chinese.
 
@@ -343,6 +374,17 @@ class Kept(am.Record):
     parent: str
 
 
+class Schema(am.Record):
+    """Where an agent keeps what, told by its tables."""
+
+    tables: set[str]
+    sessions: str
+    messages: str
+    parent: str                            # column of `sessions`
+    unit: int                              # ns in one of its times
+    read: Callable[[Any, str], dict[str, Any]]
+
+
 def stat_of(path: str) -> tuple[int, int]:
     """When a file was last written, in nanoseconds, and its size in bytes; zeros when it is not there."""
     try:
@@ -361,8 +403,8 @@ def is_database(path: str) -> bool:
         return False                       # whoever reads it says why
 
 
-def asked(path: str, question: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """What `question` finds in a database, which stays as it was."""
+def asked(path: str, question: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
+    """What `question` finds in a database, one by one; the database stays as it was."""
     from contextlib import ExitStack, closing
     try:
         import sqlite3
@@ -372,7 +414,7 @@ def asked(path: str, question: Callable[[Any], Iterable[Any]]) -> list[Any]:
         try:
             base = held.enter_context(closing(sqlite3.connect(address(path, held), uri=True, timeout=BUSY_SECONDS)))
             base.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            return list(question(base))
+            yield from question(base)
         except (sqlite3.Error, OSError) as fault:
             raise am.LogUnreadable(f"{path}: {fault}", "is an agent writing to it?  the next run tries again") from None
 
@@ -409,15 +451,15 @@ def latest(row: dict[str, Any]) -> float:
     return max((time for time in times if isinstance(time, (int, float)) and time < 1e15), default=0)
 
 
-def kept_in(base: Any, sessions: str, messages: str, parent: str, unit: int) -> list[Kept]:
-    """The sessions of a database, that written to last at the end; its times count `unit` nanoseconds."""
+def kept_in(base: Any, schema: Schema) -> list[Kept]:
+    """The sessions of a database, that written to last at the end."""
     said: dict[str, list[float]] = {}
-    for row in rows(base, messages, f"session_id {' '.join(TIMES)}"):
+    for row in rows(base, schema.messages, f"session_id {' '.join(TIMES)}"):
         said.setdefault(str(row.get("session_id")), []).append(latest(row))
     kept = []
-    for row in rows(base, sessions, f"id {parent} {' '.join(TIMES)}"):
+    for row in rows(base, schema.sessions, f"id {schema.parent} {' '.join(TIMES)}"):
         times = said.get(id := str(row.get("id")), [])
-        kept.append(Kept(id, int(max([latest(row), *times]) * unit), len(times), str(row.get(parent) or "")))
+        kept.append(Kept(id, int(max([latest(row), *times]) * schema.unit), len(times), str(row.get(schema.parent) or "")))
     return sorted(kept, key=lambda one: (one.changed, one.session))
 
 
@@ -435,9 +477,10 @@ def opencode_session(base: Any, id: str) -> dict[str, Any]:
         part = mapping(stored(row.get("data")))
         if part.get("type") == "text":
             texts.setdefault(str(row.get("message_id")), []).append(part)
+    found = list(rows(base, "message", "id time_created data", "WHERE session_id = ?", id))
+    found.sort(key=lambda row: (latest(row), str(row.get("id"))))
     messages = [{"info": {"time": {"created": row.get("time_created")}, **mapping(stored(row.get("data"))), "id": row.get("id")},
-                 "parts": texts.get(str(row.get("id")), [])}
-                for row in rows(base, "message", "id time_created data", "WHERE session_id = ? ORDER BY id", id)]
+                 "parts": texts.get(str(row.get("id")), [])} for row in found]
     return {"info": {"id": id, "parentID": info.get("parent_id"), "directory": info.get("directory"),
                      "revert": stored(info.get("revert"))}, "messages": messages}
 
@@ -450,6 +493,10 @@ def hermes_session(base: Any, id: str) -> dict[str, Any]:
             "messages": list(rows(base, "messages", wanted, "WHERE session_id = ? ORDER BY id", id))}
 
 
+SCHEMAS = (Schema({"session", "message", "part"}, "session", "message", "parent_id", 10 ** 6, opencode_session),
+           Schema({"sessions", "messages"}, "sessions", "messages", "parent_session_id", 10 ** 9, hermes_session))
+
+
 class Database:
     """The sessions of an agent that keeps them in SQLite, or one of them, in the manner of a Log."""
 
@@ -459,21 +506,21 @@ class Database:
     def records(self) -> Iterator[dict[str, Any]]:
         """The sessions as their agent exports them, that written to last at the end."""
         def each(base: Any) -> Iterator[dict[str, Any]]:
-            read, kept = self._schema(base)
-            return (read(base, one.session) for one in kept if self._only in ("", one.session))
+            schema = self._schema(base)
+            ids = [kept.session for kept in kept_in(base, schema)] if not self._only else [
+                str(row["id"]) for row in rows(base, schema.sessions, "id", "WHERE id = ?", self._only)]
+            return (schema.read(base, id) for id in ids)
         yield from asked(self.path, each)
 
     def kept(self) -> list[Kept]:
         """What there is, without reading it."""
-        return asked(self.path, lambda base: self._schema(base)[1])
+        return list(asked(self.path, lambda base: kept_in(base, self._schema(base))))
 
-    def _schema(self, base: Any) -> tuple[Callable[[Any, str], dict[str, Any]], list[Kept]]:
-        """How a session of this agent is read, and those there are."""
+    def _schema(self, base: Any) -> Schema:
         tables = {row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables >= {"session", "message", "part"}:
-            return opencode_session, kept_in(base, "session", "message", "parent_id", 10 ** 6)
-        if tables >= {"sessions", "messages"}:
-            return hermes_session, kept_in(base, "sessions", "messages", "parent_session_id", 10 ** 9)
+        for schema in SCHEMAS:
+            if tables >= schema.tables:
+                return schema
         raise am.LogUnreadable(f"{self.path}: a database, but of no agent that is known", "known: opencode.db, state.db of Hermes")
 
 
@@ -724,37 +771,6 @@ class Telling(Messages):
         self.say(str(role), text)
         if len(self.turns) > before:
             self.turns[-1] = am.replace(self.turns[-1], at=instant(at), key=word(key))
-
-
-def instant(value: Any) -> str:
-    """A time in ISO 8601, of seconds or milliseconds since 1970 or of such a text; "" when it is none."""
-    from datetime import UTC, datetime
-    if isinstance(value, str):
-        return value
-    try:
-        return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC).isoformat(timespec="milliseconds")
-    except (TypeError, ValueError, OverflowError, OSError):
-        return ""
-
-
-def word(value: Any) -> str:
-    """A name or a number as text; "" when it is neither."""
-    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-
-
-def objects(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def inside(text: str, tag: str) -> tuple[list[str], str]:
-    """What stands between <tag> and </tag>, and the text without it; a tag without its pair is text."""
-    found, rest, at = list[str](), list[str](), 0
-    while (start := text.find(f"<{tag}>", at)) >= 0 and (end := text.find(f"</{tag}>", start)) >= 0:
-        found.append(text[start + len(tag) + 2:end].strip())
-        rest.append(text[at:start])
-        at = end + len(tag) + 3
-    return found, "".join(rest) + text[at:]
 
 
 class OpenCode(Telling):

@@ -99,20 +99,22 @@ def one_line(text: str) -> str:
     return am.shown(text).replace("\n", "\\n")
 
 
+def word(value: Any) -> str:
+    """A name or a number as text that can be stored and stand in a path; "" when it is neither."""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        return ""
+    return str(value).encode("utf-8", "replace").decode().replace("\0", "")
+
+
 def instant(value: Any) -> str:
     """A time in ISO 8601, of seconds or milliseconds since 1970 or of such a text; "" when it is none."""
     from datetime import UTC, datetime
     if isinstance(value, str):
-        return value
+        return word(value)
     try:
         return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC).isoformat(timespec="milliseconds")
     except (TypeError, ValueError, OverflowError, OSError):
         return ""
-
-
-def word(value: Any) -> str:
-    """A name or a number as text; "" when it is neither."""
-    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
@@ -415,8 +417,9 @@ def asked(path: str, question: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
             base = held.enter_context(closing(sqlite3.connect(address(path, held), uri=True, timeout=BUSY_SECONDS)))
             base.text_factory = lambda raw: raw.decode("utf-8", "replace")
             yield from question(base)
-        except (sqlite3.Error, OSError) as fault:
-            raise am.LogUnreadable(f"{path}: {fault}", "is an agent writing to it?  the next run tries again") from None
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as fault:           # the last from names in a damaged file
+            why = "a damaged database" if isinstance(fault, UnicodeDecodeError) else fault
+            raise am.LogUnreadable(f"{path}: {why}", "is an agent writing to it?  the next run tries again") from None
 
 
 def address(path: str, held: ExitStack) -> str:

@@ -346,6 +346,14 @@ class Many(Folder):
         self.assertEqual(self.kept(), ["决定：C", "决定：B", "决定：A"])
         self.assertEqual((self.home / "memory" / "index.json").read_bytes(), before)
 
+    def test_any_name_will_do(self) -> None:
+        names = ["", "a/b", "../../x", "lone \ud800", "nul\0", "x" * 5000, "line\nfeed", 7, None, ["x"]]
+        chats = [{"id": name, "mapping": {"n": {"message": {"author": {"role": "user"}, "content": {
+            "content_type": "text", "parts": [f"决定：用 A{at}"]}}}}} for at, name in enumerate(names)]
+        code, _, err = self.run_it("--apply", "--file", self.file(json.dumps(chats)))
+
+        self.assertEqual((code, len(self.kept()), "Traceback" in err), (0, len(names), False))
+
     def test_an_export_of_one_conversation_is_one_session(self) -> None:
         self.assertEqual(sediment.sessions_in(self.chats("A")), [""])
 

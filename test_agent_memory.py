@@ -4676,7 +4676,7 @@ class SedimentCommand(SedimentSpec):
         for number, how in enumerate((["--json"], [])):
             with self.subTest(how):
                 self.session(number)
-                done = subprocess.run([sys.executable, str(HERE / "auto_sediment.py"), "--apply", *how], cwd="/", env={
+                done = subprocess.run([sys.executable, str(HERE / "auto_sediment.py"), "--apply", "--agent", "dsh", *how], cwd="/", env={
                     "DSH_HOME": str(self.home), "AGENT_MEMORY_ROOT": str(self.root), "LC_ALL": "C", "PYTHONIOENCODING": "ascii",
                 }, capture_output=True, text=True, check=False)
                 self.assertEqual((done.returncode, "Traceback" in done.stderr), (0, False), done.stderr)

@@ -336,13 +336,17 @@ class Messages:
 
     def say(self, role: str, text: str, at: str = "", key: str = "") -> None:
         """A turn, unless nothing is left of it without injected blocks."""
-        self.own |= text.startswith(OWN_DIGEST) and not self.turns
+        self.ours(text)
         if role not in ("user", "assistant"):
             self.skip(role)
         elif words := spoken(text):
             self.turns.append(Turn(role, words, self.seq, at, key))
         elif text.strip():
             self.skip("injected")
+
+    def ours(self, text: str) -> None:
+        """Note a session that begins as a digest of ours does."""
+        self.own |= text.startswith(OWN_DIGEST) and not self.turns
 
     def skip(self, kind: str) -> None:
         """Count a record that is not taken."""
@@ -537,6 +541,7 @@ class Claude(Messages):
                 return self.skip(f"user:{sign}")
         content = message.get("content")
         kinds = [str(part.get("type")) for part in parts(content) if part.get("type") != "text"]
+        self.ours(wording(content))
         self._typed(":".join(["user", *kinds[:1]]), record, record, self._answers(record, content) or typed(content))
 
     def _typed(self, kind: str, record: dict[str, Any], told: dict[str, Any], text: str) -> None:

@@ -704,7 +704,8 @@ class Gemini(Messages):
     def claims(first: dict[str, Any]) -> bool:
         messages = first.get("messages")
         others = isinstance(messages, list) and any("role" in mapping(message) for message in messages)
-        return "sessionId" in first and "type" not in first and not others or "$set" in first or "$rewindTo" in first
+        known = "sessionId" in first and bool({"projectHash", "startTime", "kind", "messages"} & first.keys())
+        return known and "type" not in first and not others or "$set" in first or "$rewindTo" in first
 
     def take(self, record: dict[str, Any]) -> None:
         self.seq += 1
@@ -758,24 +759,26 @@ GENERATION = re.compile(r"session(?:\.v(\d{1,4}))?\.jsonl(?:\.zstd?)?")
 READERS = (Dsh, Claude, Codex, Gemini, Messages)
 
 
-def reader_for(first: dict[str, Any] | None, path: str) -> Messages:
-    """A fresh reader for the log that begins with this record."""
+def reader_for(first: dict[str, Any] | None, path: str, agent: str = "") -> Messages:
+    """A fresh reader for the log that begins with this record; where it lies helps when that tells nothing, or is not there yet."""
     for reader in READERS:
         if first and reader.claims(first):
             return reader()
-    if GENERATION.fullmatch(os.path.basename(path)):           # a record of an unknown kind, or none yet
-        return Dsh()
+    place = Dsh.agent if GENERATION.fullmatch(os.path.basename(path)) else agent
+    for reader in READERS:
+        if reader.agent == place:
+            return reader()
     known = ", ".join(reader.agent for reader in READERS)
     raise Unknown(f"{path}: no conversation was recognised", f"known formats: {known}")
 
 
-def read_session(path: str, subagents: bool = True) -> Session:
-    """The conversation in a log file; `subagents=False` reads no more of a sub-agent's than its header."""
+def read_session(path: str, subagents: bool = True, agent: str = "") -> Session:
+    """The conversation in a log file, by its place of `agent`; `subagents=False` reads of a sub-agent's no more than its header."""
     from itertools import chain
     log = Log(path)
     records = log.records()
     first = next(records, None)
-    reader = reader_for(first, path)
+    reader = reader_for(first, path, agent)
     for record in chain([first], records) if first else ():
         reader.take(record)
         if reader.subagent and not subagents:
@@ -1031,7 +1034,7 @@ class Sediment:
                 try:
                     done = self._log(log)
                 except am.LogUnreadable as trouble:
-                    self._failed(trouble)
+                    self._failed(log.path, trouble)
                     continue
                 if done and self._options.mode == "latest":
                     break
@@ -1059,7 +1062,7 @@ class Sediment:
             try:
                 yield named_log(path)
             except am.LogUnreadable as trouble:
-                self._failed(trouble)
+                self._failed(path, trouble)
         if options.mode in ("latest", "all"):
             logs = newest_first(log for log in self._found() if options.include_subagents or not by_subagent(log))
             self._logs = len(logs)
@@ -1075,10 +1078,12 @@ class Sediment:
     def _agents(self) -> list[Files]:
         return [agent for name, agent in AGENTS.items() if name in (self._options.agent or AGENTS)]
 
-    def _failed(self, trouble: am.LogUnreadable) -> None:
-        """Go on after a log that cannot be read; a directory may well hold files that are none."""
+    def _failed(self, path: str, trouble: am.LogUnreadable) -> None:
+        """Go on after a log that cannot be read; a directory may well hold files that are none, and a new session nothing yet."""
         if self._options.dir and isinstance(trouble, Unknown):
             self._unknown += 1
+        elif self._options.session and isinstance(trouble, Unknown):
+            self._note("gone", path=path)
         else:
             self.errors[trouble.message] = trouble
 
@@ -1097,13 +1102,13 @@ class Sediment:
         known = None if named else self._cursor.known(log)
         if known == "" and options.mode != "latest" or known and not (known == "subagent" and options.include_subagents):
             return False
-        session = AGENTS[log.agent].read(log) if log.session else read_session(still(log.path), options.include_subagents)
+        session = self._read(log)
         if not self._wanted(session):
             return False
         passed = standing(session, options.include_subagents)
         if passed == "subagent" and named:
             self._note("subagent", path=log.path)
-        if passed == "blank" and not named:
+        if passed == "blank" and options.mode in ("latest", "all"):
             self._warn(session)
         if passed == "subagent" or passed and not named:
             self._cursor.close(log, passed)
@@ -1111,6 +1116,11 @@ class Sediment:
         if self._session(session):
             self._cursor.close(log)
         return True
+
+    def _read(self, log: Held) -> Session:
+        if log.session:
+            return AGENTS[log.agent].read(log)
+        return read_session(still(log.path), self._options.include_subagents, log.agent)
 
     def _wanted(self, session: Session) -> bool:
         """Whether it is of the agents and the project that were asked for."""

@@ -40,8 +40,8 @@ def claude(content: Any, uuid: str = "", *, by: str = "user", **more: Any) -> di
 
 
 def attached(prompt: Any, mode: str = "prompt", **more: Any) -> dict[str, Any]:
-    return {"type": "attachment", "sessionId": PARENT, "attachment": {"type": "queued_command", "prompt": prompt,
-                                                                      "commandMode": mode, **more}}
+    attachment = {"type": "queued_command", "prompt": prompt, "commandMode": mode, **more}
+    return {"type": "attachment", "sessionId": PARENT, "attachment": attachment}
 
 
 def meta(id: str = PARENT, **more: Any) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def legacy(role: str, text: str) -> dict[str, Any]:
 def event(role: str, text: str, *others: Any) -> dict[str, Any]:
     """An event as Codex writes it since 0.149."""
     kind, part = {"user": ("UserMessage", "text"), "assistant": ("AgentMessage", "Text")}[role]
-    return {"type": "event_msg", "payload": {"type": "item_completed",
-                                             "item": {"type": kind, "content": [*others, block(text, part)]}}}
+    told = {"type": kind, "content": [*others, block(text, part)]}
+    return {"type": "event_msg", "payload": {"type": "item_completed", "item": told}}
 
 
 def header(**more: Any) -> dict[str, Any]:
@@ -407,11 +407,10 @@ class Found(Spec):
 
     def test_an_agent_or_a_project_can_be_asked_for(self) -> None:
         self.everywhere()
-        for words, expected in [(["--agent", "codex"], ["codex"]), (["--agent", "dsh", "--agent", "gemini", "--all"],
-                                                                    ["dsh", "gemini"]),
-                                (["--project", "/work/shop"], ["codex"]),
-                                (["--project", "/work/shop", "--all"], ["claude", "codex"]),
-                                (["--project", "/work/sho", "--all"], []), (["--project", "/work/shop/web/", "--all"], ["codex"])]:
+        for words, expected in [
+                (["--agent", "codex"], ["codex"]), (["--agent", "dsh", "--agent", "gemini", "--all"], ["dsh", "gemini"]),
+                (["--project", "/work/shop"], ["codex"]), (["--project", "/work/shop", "--all"], ["claude", "codex"]),
+                (["--project", "/work/sho", "--all"], []), (["--project", "/work/shop/web/", "--all"], ["codex"])]:
             with self.subTest(words):
                 self.assertEqual(self.said(*words), expected)
 
@@ -457,6 +456,7 @@ class Found(Spec):
         self.write("old/b/rollout.jsonl", meta(), legacy("user", "codex"), at=2)
         self.write("old/c.jsonl", {"role": "user", "content": "plain"}, at=3)
         self.write("old/package.json", b'{"name": "x"}\n')
+        self.write("old/history.jsonl", {"display": "决定：x", "project": "/work/shop", "sessionId": PARENT})
         self.everywhere()
         folder = str(self.place / "old")
 
@@ -464,7 +464,16 @@ class Found(Spec):
         self.assertEqual(self.said("--dir", folder, "--latest"), ["plain"])
         self.assertEqual(self.said("--dir", folder, "--agent", "codex"), ["codex"])
         code, _, err = self.run_it("--dir", folder)
-        self.assertEqual((code, "1 files hold no conversation" in err), (0, True))
+        self.assertEqual((code, "2 files hold no conversation" in err), (0, True))
+
+    def test_a_log_with_nothing_in_it_yet_is_no_trouble(self) -> None:
+        for begun in (b"", b'{"type":"us', b"\n"):
+            paths = [self.claude_log(begun), self.codex_log(begun), self.gemini_log(begun)]
+            for how in (["--all"], ["--all", "--apply"], ["--latest"], *(["--session", path] for path in paths)):
+                with self.subTest(how, begun=begun):
+                    self.assertEqual(self.run_it(*how)[0], 0)
+        self.claude_log(claude("hi"))
+        self.assertEqual(self.said("--all"), ["hi"])
 
     def test_a_hook_names_a_session_that_may_not_be_there(self) -> None:
         path = self.claude_log(claude("决定：用 A"))

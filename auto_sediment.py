@@ -114,7 +114,7 @@ def moment(value: Any) -> str:
 
 def most(skipped: Mapping[str, int]) -> str:
     """The kinds of records that were left out, the commonest first."""
-    return ", ".join(f"{kind[:60]} {count}" for kind, count in sorted(skipped.items(), key=lambda item: -item[1])[:6])
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(skipped.items(), key=lambda item: -item[1])[:6])
 
 
 def below(path: str, folder: str) -> bool:
@@ -350,7 +350,7 @@ class Messages:
 
     def skip(self, kind: str) -> None:
         """Count a record that is not taken."""
-        kind = kind[:80]
+        kind = kind if len(kind) <= 80 else "unknown"          # cut short, a secret in it would no longer be known as one
         self.skipped[kind] = self.skipped.get(kind, 0) + 1
 
 
@@ -850,13 +850,15 @@ def gemini_copy(path: str) -> tuple[str, int] | None:
     return (stem, int(suffix == ".jsonl")) if suffix in (".json", ".jsonl") else None
 
 
-def copies_apart(paths: Iterable[str], copy: Callable[[str], tuple[str, int] | None]) -> Iterator[str]:
-    """Of each session the copy to be preferred."""
-    best: dict[str, tuple[int, str]] = {}
-    for path in sorted(paths):
-        if told := copy(path):
-            best[told[0]] = max(best.get(told[0], (-1, "")), (told[1], path))
-    return (path for _, path in best.values())
+def one_each(paths: Iterable[str], agent: str, copy: Callable[[str], tuple[str, int] | None]) -> list[Held]:
+    """The log of each session: of copies the preferred, of equals the one that was written last."""
+    best: dict[str, tuple[int, int, str, Held]] = {}
+    for path in paths:
+        told = copy(path)
+        if told and (log := held(path, agent)):
+            session, rank = told
+            best[session] = max(best.get(session, (-1, 0, "", log)), (rank, log.changed, path, log), key=lambda one: one[:3])
+    return [log for *_, log in best.values()]
 
 
 class Files:
@@ -870,12 +872,12 @@ class Files:
         """Where this agent keeps its things."""
         return os.path.expanduser(os.environ.get(self._variable) or self._home)
 
-    def found(self) -> Iterator[Held]:
-        """Its sessions, one file each."""
+    def found(self) -> Iterable[Held]:
+        """Its sessions."""
         from glob import escape, glob
         paths = (path for logs in self._logs
                  for path in glob(os.path.join(escape(self.home), logs), recursive=True, include_hidden=True))
-        return filter(None, (held(path, self.name) for path in copies_apart(paths, self._copy)))
+        return one_each(paths, self.name, self._copy)
 
     def read(self, log: Held) -> Session:
         """What was said in one of them."""
@@ -907,14 +909,13 @@ def any_copy(path: str) -> tuple[str, int] | None:
 def logs_below(folder: str) -> Iterator[Held]:
     """What may be a log in a directory, whoever wrote it."""
     for place, _, names in os.walk(os.path.expanduser(folder)):
-        paths = (os.path.join(place, name) for name in names if LOG.fullmatch(name))
-        yield from filter(None, map(held, copies_apart(paths, any_copy)))
+        yield from one_each((os.path.join(place, name) for name in names if LOG.fullmatch(name)), "", any_copy)
 
 
 def logs_in(folder: str) -> list[str]:
     """The log of a session directory."""
     from glob import escape, glob
-    return list(copies_apart(filter(os.path.isfile, glob(os.path.join(escape(folder), "session*"))), dsh_copy))
+    return [log.path for log in one_each(glob(os.path.join(escape(folder), "session*")), "", dsh_copy)]
 
 
 def named_log(path: str) -> Held:
@@ -1054,9 +1055,9 @@ class Sediment:
         """The logs to look at, in order."""
         options = self._options
         for path in options.session or ():
-            if log := held(still(os.path.expanduser(path))):
-                yield log
-            else:
+            try:
+                yield named_log(still(os.path.expanduser(path)))
+            except am.LogUnreadable:
                 self._note("gone", path=path)
         for path in options.file or ():
             try:

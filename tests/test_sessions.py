@@ -450,6 +450,7 @@ class Found(Spec):
         path = self.codex_log(meta(), legacy("user", "hi"))
         os.rename(path, f"{path}.zst")
         self.assertEqual(self.said("--session", path), ["hi"])
+        self.assertEqual(self.said("--file", path + ".zst"), ["hi"])
 
     def test_a_directory_is_searched_for_logs_of_every_kind(self) -> None:
         self.write("old/a/one.jsonl", claude("claude"), at=1)

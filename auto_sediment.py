@@ -73,9 +73,14 @@ def standing(session: Session, subagents: bool) -> str:
     return "" if any(turn.role == "user" for turn in session.turns) else "blank"
 
 
+def fit(text: str) -> str:
+    """The text fit to be stored and printed: half a character cannot be."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def spoken(text: str) -> str:
     """What was said, without the blocks of a harness, a hook or ourselves, and fit to be stored."""
-    return am.without_blocks(text.encode("utf-8", "replace").decode()).strip()      # a lone surrogate cannot be stored
+    return am.without_blocks(fit(text)).strip()
 
 
 def talk(turns: Iterable[Turn]) -> str:
@@ -277,7 +282,7 @@ def mapping(value: Any) -> dict[str, Any]:
 
 def word(value: Any) -> str:
     """The value when it is a text, else ""."""
-    return value if isinstance(value, str) else ""
+    return fit(value) if isinstance(value, str) else ""
 
 
 def parts(content: Any) -> list[dict[str, Any]]:
@@ -350,7 +355,7 @@ class Messages:
 
     def skip(self, kind: str) -> None:
         """Count a record that is not taken."""
-        kind = kind if len(kind) <= 80 else "unknown"          # cut short, a secret in it would no longer be known as one
+        kind = fit(kind) if len(kind) <= 80 else "unknown"          # cut short, a secret in it would no longer be known as one
         self.skipped[kind] = self.skipped.get(kind, 0) + 1
 
 
@@ -402,7 +407,7 @@ class Dsh(Messages):
 
     def _open(self, header: dict[str, Any]) -> None:
         number = {key: value for key, value in header.items() if isinstance(value, int)}
-        self.id, self.version = str(header.get("id") or ""), number.get("version", 0)
+        self.id, self.version = fit(str(header.get("id") or "")), number.get("version", 0)
         self._seed, self._copied = number.get("seedLength", -1), header.get("isSeeded") is True
         self.subagent = header.get("origin") == "subagent" or number.get("delegationDepth", 0) > 0
         self.cwd, self.parents = word(header.get("cwd")), list(filter(None, [word(header.get("parentSession"))]))
@@ -669,8 +674,10 @@ class Codex(Messages):
 
     def _hear(self, wrote: str, role: str, texts: list[Any], kind: str) -> None:
         """Note what may turn out to be a turn when the log has ended."""
-        words = "\n".join(text for text in map(word, texts) if text and not text.lstrip().startswith(CODEX_BLOCKS))
-        words = words.rpartition(CODEX_REQUEST)[2].strip() if role == "user" else words
+        told = list(filter(None, map(word, texts)))
+        if role == "user":
+            told = [text.rpartition(CODEX_REQUEST)[2].strip() for text in told if not text.lstrip().startswith(CODEX_BLOCKS)]
+        words = "\n".join(told)
         if role and words:
             self._heard.append((wrote, Turn(role, words, self.seq, self._at)))
         else:

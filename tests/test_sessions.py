@@ -476,6 +476,16 @@ class Found(Spec):
         self.claude_log(claude("hi"))
         self.assertEqual(self.said("--all"), ["hi"])
 
+    def test_half_a_character_anywhere_is_no_trouble(self) -> None:
+        half = "\ud800"
+        self.claude_log(claude(half + "hi", half, sessionId=half, cwd=half, timestamp=half), {"type": half, "uuid": half})
+        self.codex_log(meta(half, cwd=half, forked_from_id=half + "x"), {"type": half, "payload": {"type": half}},
+                       legacy("user", half + "hi"))
+        self.gemini_log(header(sessionId=half), gemini(half + "hi", half), gemini("x", by=half))
+        for how in (["--all", "--project", "/x"], ["--all"], ["--all", "--json"], ["--all", "--apply"]):
+            self.assertEqual(self.run_it(*how)[0], 0)
+        self.assertEqual(self.said("--all"), [])
+
     def test_a_hook_names_a_session_that_may_not_be_there(self) -> None:
         path = self.claude_log(claude("决定：用 A"))
         blank = self.claude_log({"type": "summary", "leafUuid": "x"}, name=CHILD)

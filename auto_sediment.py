@@ -3,8 +3,12 @@
 
     auto_sediment.py                     what the newest session would add (--latest --dry-run)
     auto_sediment.py --latest --apply    keep it
-    auto_sediment.py --all --apply       keep what is new in every session (for cron)
+    auto_sediment.py --all --apply       keep what is new in every session
+    auto_sediment.py --all --apply --quiet                      the line for cron
+    auto_sediment.py --agent codex --project ~/work/shop         only sessions of this agent, in this place
+    auto_sediment.py --dir ~/old-chats   every log below a directory, whatever wrote it
     auto_sediment.py --file PATH         a log file or a session directory; may be repeated
+    auto_sediment.py --session PATH      the same for hooks: no trouble when nothing is there
 
 Chapters: Words, Messages, Log, Databases, Readers, Finding, Cursor, Sediment, Command line.
 Only what people and the assistant said is read; reasoning, tools, injected text and our own output are not.
@@ -16,13 +20,14 @@ import json
 import os
 import re
 import sys
+from stat import S_ISREG
 
 import agent_memory as am
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import ExitStack
     from typing import IO, Any
 
@@ -38,8 +43,8 @@ class Turn(am.Record):
     role: str                              # "user" | "assistant"
     text: str
     seq: int
-    at: str = ""                           # ISO time
-    key: str = ""                          # what the log itself tells the turn by
+    at: str = ""                           # when, as ISO 8601 in UTC; "" when the log does not say
+    key: str = ""                          # the record's own id where it is unique everywhere
 
 
 class Session(am.Record):
@@ -56,8 +61,8 @@ class Session(am.Record):
     own: bool                              # a digest of ours, run through an agent
     bad: int                               # whole lines that do not parse
     warnings: tuple[str, ...] = ()         # keys of MESSAGES
-    cwd: str = ""
-    parents: tuple[str, ...] = ()          # sessions it goes on from or copies
+    cwd: str = ""                          # where the agent worked
+    parents: tuple[str, ...] = ()          # sessions it was forked or resumed from
 
 
 def standing(session: Session, subagents: bool) -> str:
@@ -69,9 +74,14 @@ def standing(session: Session, subagents: bool) -> str:
     return "" if any(turn.role == "user" for turn in session.turns) else "blank"
 
 
+def fit(text: str) -> str:
+    """The text fit to be stored and printed: half a character cannot be."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def spoken(text: str) -> str:
     """What was said, without the blocks of a harness, a hook or ourselves, and fit to be stored."""
-    return am.without_blocks(text.encode("utf-8", "replace").decode()).strip()      # a lone surrogate cannot be stored
+    return am.without_blocks(fit(text)).strip()
 
 
 def talk(turns: Iterable[Turn]) -> str:
@@ -94,27 +104,39 @@ def batches(turns: Iterable[Turn], size: int) -> Iterator[list[Turn]]:
         yield batch
 
 
+def moment(value: Any, timespec: str = "seconds") -> str:
+    """A time, given as text or in seconds or milliseconds since 1970, as ISO 8601 in UTC; "" when it is none."""
+    from datetime import UTC, datetime
+    try:
+        if isinstance(value, str):
+            at = datetime.fromisoformat(value)
+            at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+        else:
+            at = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return ""
+    return at.isoformat(timespec=timespec)
+
+
+def most(skipped: Mapping[str, int]) -> str:
+    """The kinds of records that were left out, the commonest first."""
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(skipped.items(), key=lambda item: -item[1])[:6])
+
+
+def below(path: str, folder: str) -> bool:
+    """Whether a place is a folder or lies in it."""
+    path, folder = (os.path.realpath(os.path.expanduser(name.replace("\0", ""))) for name in (path, folder))
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
 def one_line(text: str) -> str:
     """A text on one line, its control characters shown and not obeyed."""
     return am.shown(text).replace("\n", "\\n")
 
 
-def word(value: Any) -> str:
+def name(value: Any) -> str:
     """A name or a number as text that can be stored and stand in a path; "" when it is neither."""
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        return ""
-    return str(value).encode("utf-8", "replace").decode().replace("\0", "")
-
-
-def instant(value: Any) -> str:
-    """A time in ISO 8601, of seconds or milliseconds since 1970 or of such a text; "" when it is none."""
-    from datetime import UTC, datetime
-    if isinstance(value, str):
-        return word(value)
-    try:
-        return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC).isoformat(timespec="milliseconds")
-    except (TypeError, ValueError, OverflowError, OSError):
-        return ""
+    return "" if isinstance(value, bool) or not isinstance(value, (str, int)) else fit(str(value)).replace("\0", "")
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
@@ -141,8 +163,9 @@ MESSAGES = {
     "done": ("sessions: {sessions}  new turns: {turns}  facts: {facts}{outcomes}",
              "{sessions} 个会话，{turns} 轮新对话，{facts} 条要点{outcomes}"),
     "dry": ("dry run, nothing is written; --apply keeps the facts", "仅预览，未写入；加 --apply 才会保存"),
-    "empty": ("{path}: work was logged but nothing anyone said", "{path}：有工作记录，但没有任何对话"),
+    "empty": ("{path}: {records} records but nothing anyone said: {kinds}", "{path}：有 {records} 条记录，但没有任何对话：{kinds}"),
     "full": ("--max reached: {turns} turns wait for the next run", "已达 --max：{turns} 轮留待下次处理"),
+    "gone": ("{path}: no session log there, nothing to do", "{path}：没有会话日志，无需处理"),
     "nested": (GUARD + " is set: a digest started this run, so it does nothing",
                "已设置 " + GUARD + "：由摘要进程启动，不做任何事"),
     "newer": ("{path}: log version {version} is newer than this reader; read leniently",
@@ -152,6 +175,7 @@ MESSAGES = {
                  "{path}：子智能体会话，已跳过；--include-subagents 可读取"),
     "took": ("{path}: {new} new turns of {read}", "{path}：共 {read} 轮，其中 {new} 轮是新的"),
     "torn": ("{path}: the end is missing (torn); what is there was read", "{path}：结尾不完整（torn），已读取现有部分"),
+    "unknown": ("{count} files hold no conversation, passed over", "{count} 个文件不含对话，已跳过"),
     "weak": ("digest: {why}", "摘要降级：{why}"),
 }
 
@@ -544,7 +568,8 @@ class Tree:
         """The session as `opencode export` gives it."""
         if info := next(self._read([self.path]), None):
             told = self._below("message", os.path.basename(self.path).removesuffix(".json"))
-            told.sort(key=lambda message: (instant(mapping(message.get("time")).get("created")), str(message.get("id"))))
+            told.sort(key=lambda message: (
+                moment(mapping(message.get("time")).get("created"), "milliseconds"), str(message.get("id"))))
             yield {"info": info, "messages": [
                 {"info": message, "parts": self._below("part", os.path.basename(str(message.get("id"))))} for message in told]}
 
@@ -571,31 +596,6 @@ def source(path: str, only: str = "") -> Log | Database | Tree:
     return tree if tree.there else Database(path, only) if is_database(path) else Log(path)
 
 
-def found_in(path: str, logs: Iterable[str]) -> list[tuple[str, str, int, int]]:
-    """The sessions of a database as (path, session, changed, size), or those logs where there is none."""
-    if not os.path.isfile(path):
-        return [(log, "", *stat_of(log)) for log in logs]
-    try:
-        return [(path, kept.session, kept.changed, kept.size) for kept in Database(path).kept()]
-    except am.LogUnreadable:
-        return [(path, "", *stat_of(path))]                    # whoever reads it says why
-
-
-def opencode_found() -> list[tuple[str, str, int, int]]:
-    """The sessions of OpenCode; its older tree is left behind by the move to a database, so that comes first."""
-    from glob import escape, glob
-    home = os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "opencode")
-    tree = os.path.join(escape(home), "storage", "session", "*", "ses*.json")
-    return found_in(os.path.join(home, "opencode.db"), sorted(glob(tree)))
-
-
-def hermes_found() -> list[tuple[str, str, int, int]]:
-    """The sessions of Hermes, or its snapshots where there is no database."""
-    from glob import escape, glob
-    home = os.path.expanduser(os.environ.get("HERMES_HOME") or "~/.hermes")
-    return found_in(os.path.join(home, "state.db"), sorted(glob(os.path.join(escape(home), "sessions", "session_*.json"))))
-
-
 # ── Readers ──────────────────────────────────────────────────────────────────
 # One small class a format, and one line in READERS.  `claims` sees the first
 # record of a log; `take` gets each and says or skips.
@@ -612,6 +612,11 @@ def parsed(text: str | bytes | bytearray) -> Any:
 def mapping(value: Any) -> dict[str, Any]:
     """The value when it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def word(value: Any) -> str:
+    """The value when it is a text, else ""."""
+    return fit(value) if isinstance(value, str) else ""
 
 
 def parts(content: Any) -> list[dict[str, Any]]:
@@ -649,15 +654,15 @@ class Messages:
 
     def __init__(self) -> None:
         self.id, self.version, self.subagent, self.own = "", 0, False, False
-        self.cwd, self.parents = "", tuple[str, ...]()
         self.turns: list[Turn] = []
         self.skipped: dict[str, int] = {}  # what was left out
         self.seq = -1
+        self.cwd, self.parents = "", list[str]()
 
     @staticmethod
     def claims(first: dict[str, Any]) -> bool:
         """Whether a log that begins so is of this format."""
-        return "role" in first or isinstance(first.get("messages"), list)
+        return "role" in first and "content" in first or isinstance(first.get("messages"), list)
 
     def take(self, record: dict[str, Any]) -> None:
         """Look at one record of the log."""
@@ -666,18 +671,26 @@ class Messages:
             self.seq += 1
             self.say(str(said.get("role")), wording(said.get("content")))
 
-    def say(self, role: str, text: str) -> None:
+    def finish(self) -> None:
+        """The log has ended; for formats that can only then tell what was said."""
+
+    def say(self, role: str, text: str, at: str = "", key: str = "") -> None:
         """A turn, unless nothing is left of it without injected blocks."""
-        self.own |= text.startswith(OWN_DIGEST) and not self.turns
+        self.ours(text)
         if role not in ("user", "assistant"):
             self.skip(role)
         elif words := spoken(text):
-            self.turns.append(Turn(role, words, self.seq))
+            self.turns.append(Turn(role, words, self.seq, at, key))
         elif text.strip():
             self.skip("injected")
 
+    def ours(self, text: str) -> None:
+        """Note a session that begins as a digest of ours does."""
+        self.own |= text.startswith(OWN_DIGEST) and not self.turns
+
     def skip(self, kind: str) -> None:
         """Count a record that is not taken."""
+        kind = fit(kind) if len(kind) <= 80 else "unknown"          # cut short, a secret in it would no longer be known as one
         self.skipped[kind] = self.skipped.get(kind, 0) + 1
 
 
@@ -721,7 +734,7 @@ class Dsh(Messages):
         elif kind == "assistant/message":
             self._assistant(event, mapping(data.get("message")))
         elif kind == "tool/result" and self._asked:
-            self._answer(data)
+            self._answer(event, data)
         else:
             if kind == "tool/call" and data.get("name") == "ask_user_question":
                 self._asked.add(str(data.get("callId")))
@@ -729,9 +742,10 @@ class Dsh(Messages):
 
     def _open(self, header: dict[str, Any]) -> None:
         number = {key: value for key, value in header.items() if isinstance(value, int)}
-        self.id, self.version = str(header.get("id") or ""), number.get("version", 0)
+        self.id, self.version = fit(str(header.get("id") or "")), number.get("version", 0)
         self._seed, self._copied = number.get("seedLength", -1), header.get("isSeeded") is True
         self.subagent = header.get("origin") == "subagent" or number.get("delegationDepth", 0) > 0
+        self.cwd, self.parents = word(header.get("cwd")), list(filter(None, [word(header.get("parentSession"))]))
 
     def _user(self, event: dict[str, Any], data: dict[str, Any]) -> None:
         source = data.get("source")
@@ -741,7 +755,7 @@ class Dsh(Messages):
         elif kind != "user":
             self.skip(f"user/message:{kind}")
         else:
-            self.say("user", wording(data.get("content")))
+            self.say("user", wording(data.get("content")), moment(event.get("time")))
 
     def _assistant(self, event: dict[str, Any], reply: dict[str, Any]) -> None:
         for part in parts(reply.get("content")):
@@ -751,32 +765,335 @@ class Dsh(Messages):
                 self.skip(str(part.get("type")))
         if isinstance(event.get("surfaceOp"), dict):
             return self.skip("assistant/message:replaced")
-        self.say("assistant", wording(reply.get("content")))
+        self.say("assistant", wording(reply.get("content")), moment(event.get("time")))
 
-    def _answer(self, data: dict[str, Any]) -> None:
+    def _answer(self, event: dict[str, Any], data: dict[str, Any]) -> None:
         reply = mapping(data.get("message")) or data
         content = reply.get("content")
         calls = [mapping(reply.get("source")).get("callId"), reply.get("toolCallId"), data.get("callId"),
                  *(mapping(part).get("toolCallId") for part in (content if isinstance(content, list) else ()))]
         said = answers(wording(content)) if self._asked & set(map(str, calls)) - {"None"} else ""
         if said:
-            self.say("user", said)
+            self.say("user", said, moment(event.get("time")))
         else:
             self.skip("tool/result")
 
 
-class Telling(Messages):
-    """What the readers below share: turns that have a time and a key, values of any type."""
-
-    def tell(self, role: Any, text: str, at: Any = None, key: Any = None) -> None:
-        """A turn said at a time, and known by a key."""
-        before = len(self.turns)
-        self.say(str(role), text)
-        if len(self.turns) > before:
-            self.turns[-1] = am.replace(self.turns[-1], at=instant(at), key=word(key))
+# What Claude Code puts where a person's words would stand; the whole record goes, for what follows such a block
+# is no one's words either.
+HARNESS = re.compile(r"\s*(?:<(?:task-notification|teammate-message|local-command-\w+|bash-(?:input|stdout|stderr))\b"
+                     r"|Caveat: The messages below were generated|Stop hook feedback:"
+                     r"|This session is being continued from a previous conversation)")
+INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]\n]{0,40}\]")
 
 
-class OpenCode(Telling):
+def typed(content: Any) -> str:
+    """What a person typed into Claude Code; of a slash command the words after it."""
+    texts = [word(part.get("text")) for part in parts(content) if part.get("type") == "text"]
+    text = spoken("\n".join(text for text in texts if not text.startswith("<ide_")))
+    if HARNESS.match(text):
+        return ""
+    if text.startswith("<command-"):
+        return text.partition("<command-args>")[2].rpartition("</command-args>")[0].strip()
+    return INTERRUPTED.sub("", text).strip()
+
+
+class Claude(Messages):
+    """Claude Code: a record a line, and a reply in as many of them as it has blocks.
+
+    | record                        | taken                                                             |
+    |-------------------------------|-------------------------------------------------------------------|
+    | user                          | what was typed; not isMeta, summaries, and words of other origin  |
+    | … that answers a question     | of AskUserQuestion: question → answer                             |
+    | assistant                     | its text, joined by message.id; not what the harness made up      |
+    | attachment queued_command     | what a person typed while the agent worked                        |
+    | queue-operation remove        | the same in other versions; not when it became a turn as well     |
+    | isSidechain                   | a sub-agent's: not unless the whole log is one, then marked so    |
+    | a uuid that was taken         | no: resumes write records again.  sessionId decides nothing       |
+    """
+
+    agent = "claude-code"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._main = False                 # whether someone spoke who is no sub-agent
+        self._aside: list[tuple[int, dict[str, Any]]] = []
+        self._taken: set[str] = set()      # uuids
+        self._asked: set[str] = set()      # ids of calls that asked the person
+        self._replies: dict[str, int] = {}                     # message.id → its turn
+        self._queued: list[Turn] = []
+
+    @staticmethod
+    def claims(first: dict[str, Any]) -> bool:
+        spoken_by = first.get("type") in ("user", "assistant") and isinstance(first.get("message"), dict)
+        signs = {"uuid", "sessionId", "leafUuid", "isSnapshotUpdate"} & first.keys()
+        return spoken_by or isinstance(first.get("type"), str) and "payload" not in first and bool(signs)
+
+    def take(self, record: dict[str, Any]) -> None:
+        self.seq += 1
+        self._place(record)
+        spoken_by = record.get("type") in ("user", "assistant")
+        if not (spoken_by and record.get("isSidechain") is True):
+            self._main |= spoken_by
+            self._record(record)
+        elif self._main or str(record.get("agentId")).startswith("acompact"):   # the run that wrote a summary
+            self.skip("sidechain")
+        else:
+            self._aside.append((self.seq, record))
+
+    def finish(self) -> None:
+        self.subagent = bool(self._aside) and not self._main
+        for seq, record in self._aside:
+            self.seq = seq
+            if self.subagent:
+                self._record(record)
+            else:
+                self.skip("sidechain")
+        said = {turn.text for turn in self.turns}
+        self.turns = sorted([*self.turns, *(turn for turn in self._queued if turn.text not in said)], key=lambda turn: turn.seq)
+
+    def _place(self, record: dict[str, Any]) -> None:
+        """Where and in which session it happened: the log of a resumed one names several, the last is its own."""
+        self.cwd = self.cwd or word(record.get("cwd"))
+        id = word(record.get("sessionId"))
+        if id and id != self.id:
+            self.parents = [other for other in dict.fromkeys([*self.parents, self.id]) if other not in ("", id)]
+            self.id = id
+
+    def _record(self, record: dict[str, Any]) -> None:
+        kind, message, attached = str(record.get("type")), mapping(record.get("message")), mapping(record.get("attachment"))
+        if word(record.get("uuid")) in self._taken:
+            self.skip("repeated")
+        elif kind == "user":
+            self._user(record, message)
+        elif kind == "assistant":
+            self._assistant(record, message)
+        elif kind == "attachment" and attached.get("type") == "queued_command" and attached.get("commandMode") == "prompt":
+            self._typed("attachment:queued_command", record, attached, typed(attached.get("prompt")))
+        elif kind == "queue-operation" and record.get("operation") == "remove" and typed(record.get("content")):
+            self._queued.append(Turn("user", typed(record.get("content")), self.seq, moment(record.get("timestamp"))))
+        else:
+            self.skip(":".join(filter(None, [kind, word(record.get("subtype")), word(attached.get("type"))])))
+
+    def _user(self, record: dict[str, Any], message: dict[str, Any]) -> None:
+        for sign in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"):
+            if record.get(sign) is True:
+                return self.skip(f"user:{sign}")
+        content = message.get("content")
+        kinds = [str(part.get("type")) for part in parts(content) if part.get("type") != "text"]
+        self.ours(wording(content))
+        self._typed(":".join(["user", *kinds[:1]]), record, record, self._answers(record, content) or typed(content))
+
+    def _typed(self, kind: str, record: dict[str, Any], told: dict[str, Any], text: str) -> None:
+        origin = mapping(told.get("origin")).get("kind") or "human"
+        if origin != "human" or not text:
+            return self.skip(kind if origin == "human" else f"{kind}:{origin}")
+        self._said("user", text, record)
+
+    def _answers(self, record: dict[str, Any], content: Any) -> str:
+        """What the person chose when asked; no other tool can speak for them."""
+        if not self._asked & {str(part.get("tool_use_id")) for part in parts(content)}:
+            return ""
+        given = mapping(mapping(record.get("toolUseResult")).get("answers")).items()
+        chosen = {question: ", ".join(map(str, answer)) if isinstance(answer, list) else word(answer) for question, answer in given}
+        return "\n".join(f"{question} → {answer}" for question, answer in chosen.items() if answer)
+
+    def _assistant(self, record: dict[str, Any], message: dict[str, Any]) -> None:
+        content, id = message.get("content"), word(message.get("id"))
+        self._asked |= {str(part.get("id")) for part in parts(content) if part.get("name") == "AskUserQuestion"}
+        text = spoken(wording(content))
+        if record.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
+            self.skip("assistant:synthetic")
+        elif not text:
+            self.skip(":".join(["assistant", *(str(part.get("type")) for part in parts(content)[:1])]))
+        elif id in self._replies:
+            turn = self.turns[self._replies[id]]               # the last key: a reply that has grown is read again
+            self.turns[self._replies[id]] = am.replace(turn, text=f"{turn.text}\n{text}", key=word(record.get("uuid")))
+            self._taken |= {word(record.get("uuid"))} - {""}
+        else:
+            self._replies |= {id: len(self.turns)} if id else {}
+            self._said("assistant", text, record)
+
+    def _said(self, role: str, text: str, record: dict[str, Any]) -> None:
+        uuid = word(record.get("uuid"))
+        self._taken |= {uuid} - {""}
+        self.say(role, text, moment(record.get("timestamp")), uuid)
+
+
+# How Codex begins a block that it puts among a person's words.
+CODEX_BLOCKS = ("<user_instructions>", "# AGENTS.md instructions for ", "<INSTRUCTIONS>", "<environment_context>", "<turn_aborted>",
+                "<user_shell_command>", "<skill>", "<subagent_notification>", "<permissions instructions>", "<collaboration_mode>",
+                "<hook_prompt", "<image>", "<image name=", "</image>")
+CODEX_REQUEST = "## My request for Codex:"                     # an editor tells of its open files above this line
+
+
+class Codex(Messages):
+    """Codex CLI: every text stands in its log two or three times, and which of them is there changed with the builds.
+
+    | record                                     | taken                                                          |
+    |--------------------------------------------|----------------------------------------------------------------|
+    | event user_message, agent_message          | yes                                                            |
+    | event item_completed                       | UserMessage, AgentMessage; not beside the same words of above  |
+    | response_item message, user or assistant   | when no event has that role; without the blocks Codex put in   |
+    | … assistant, directly before `compacted`   | no: it is the summary                                          |
+    | … developer                                | no: instructions and what hooks said                           |
+    | compacted                                  | no: it repeats old turns                                       |
+    | session_meta                               | the first is this session's, others those of its parents       |
+    """
+
+    agent = "codex"
+    EVENTS = {"user_message": "user", "UserMessage": "user", "agent_message": "assistant", "AgentMessage": "assistant"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heard: list[tuple[str, Turn]] = []               # what wrote it: a kind of event, or "item"
+        self._at = ""
+
+    @staticmethod
+    def claims(first: dict[str, Any]) -> bool:
+        return isinstance(first.get("type"), str) and "payload" in first or {"id", "timestamp", "instructions"} <= first.keys()
+
+    def take(self, record: dict[str, Any]) -> None:
+        kind, ordinal = str(record.get("type", "session_meta")), record.get("ordinal")
+        payload = mapping(record.get("payload")) if "payload" in record else record             # 2025: no envelope
+        self.seq = ordinal if isinstance(ordinal, int) else self.seq + 1
+        self._at = moment(record.get("timestamp"))
+        if kind == "session_meta":
+            self._open(payload)
+        elif kind == "event_msg":
+            self._event(payload)
+        elif kind in ("response_item", "message") and payload.get("type") == "message":
+            self._item(payload)
+        else:
+            if kind == "compacted" and self._heard and self._heard[-1][0] == "item" and self._heard[-1][1].seq == self.seq - 1:
+                self._heard.pop()
+            self.skip(f"{kind}:{payload['type']}" if isinstance(payload.get("type"), str) and payload is not record else kind)
+
+    def finish(self) -> None:
+        events = {turn.role for wrote, turn in self._heard if wrote != "item"}
+        before: dict[str, tuple[str, str]] = {}                # role → what wrote its last turn, and its words
+        for wrote, turn in self._heard:
+            if wrote == "item" and turn.role in events:
+                self.skip("copy")
+                continue
+            other, words = before.pop(turn.role, (wrote, ""))
+            if wrote != other and words == turn.text:          # the same said twice by the same kind of event was said twice
+                self.skip("copy")
+                continue
+            before[turn.role] = wrote, turn.text
+            self.seq = turn.seq
+            self.say(turn.role, turn.text, turn.at)
+
+    def _open(self, meta: dict[str, Any]) -> None:
+        ids = [word(meta.get("id")), word(meta.get("forked_from_id"))]
+        if not self.id:
+            self.id, self.cwd = ids[0], word(meta.get("cwd"))
+            self.subagent = isinstance(meta.get("source"), dict) or meta.get("thread_source", "user") not in ("user", None)
+        self.parents = [id for id in dict.fromkeys([*self.parents, *ids]) if id not in ("", self.id)]
+
+    def _event(self, event: dict[str, Any]) -> None:
+        item = mapping(event.get("item"))
+        kind = word((item if event.get("type") == "item_completed" else event).get("type"))
+        texts = [part.get("text") for part in parts(item.get("content")) if str(part.get("type")).lower() == "text"]
+        self._hear("event" if item else "legacy", self.EVENTS.get(kind, ""), texts if item else [event.get("message")],
+                   f"event_msg:{kind}")
+
+    def _item(self, item: dict[str, Any]) -> None:
+        kinds = mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
+        blocks = [block for block in item["content"] if isinstance(block, dict)] if isinstance(item.get("content"), list) else []
+        if item.get("role") == "user" and isinstance(kinds, list) and len(kinds) == len(blocks):
+            blocks = [block for block, kind in zip(blocks, kinds) if str(kind).startswith("user.")]
+        role = word(item.get("role"))
+        self._hear("item", role if role in ("user", "assistant") else "", [block.get("text") for block in blocks],
+                   f"response_item:message:{role}")
+
+    def _hear(self, wrote: str, role: str, texts: list[Any], kind: str) -> None:
+        """Note what may turn out to be a turn when the log has ended."""
+        told = list(filter(None, map(word, texts)))
+        if role == "user":
+            told = [text.rpartition(CODEX_REQUEST)[2].strip() for text in told if not text.lstrip().startswith(CODEX_BLOCKS)]
+        words = "\n".join(told)
+        if role and words:
+            self._heard.append((wrote, Turn(role, words, self.seq, self._at)))
+        else:
+            self.skip(kind)
+
+
+GEMINI_FILES = "--- Content from referenced files ---"          # what follows was read from disk, not typed
+UNIQUE = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
+
+
+class Gemini(Messages):
+    """Gemini CLI: messages that are told again as they grow, replaced and taken back; before 2026 one JSON document.
+
+    | record                 | effect                                                    |
+    |------------------------|-----------------------------------------------------------|
+    | {"sessionId", …}       | the header, or with "messages" the whole document         |
+    | {"id", "type", …}      | a message; the last of an id counts                       |
+    | {"$set": {"messages"}} | these are the messages now                                |
+    | {"$rewindTo": id}      | this message and those after it go; of an unknown id, all |
+
+    Of the messages `user` and `gemini` are turns; <session_context> was put there.
+    """
+
+    agent = "gemini"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._messages: dict[str, tuple[int, dict[str, Any]]] = {}
+
+    @staticmethod
+    def claims(first: dict[str, Any]) -> bool:
+        messages = first.get("messages")
+        others = isinstance(messages, list) and any("role" in mapping(message) for message in messages)
+        known = "sessionId" in first and bool({"projectHash", "startTime", "kind", "messages"} & first.keys())
+        return known and "type" not in first and not others or "$set" in first or "$rewindTo" in first
+
+    def take(self, record: dict[str, Any]) -> None:
+        self.seq += 1
+        told = mapping(record.get("$set")) or record
+        if "$rewindTo" in record:
+            self._rewind(str(record["$rewindTo"]))
+        elif isinstance(told.get("messages"), list):
+            self._messages.clear()
+            for message in told["messages"]:
+                self._keep(mapping(message))
+        elif "$set" not in record and "sessionId" not in record:
+            self._keep(record)
+        self.id = word(told.get("sessionId")) or self.id
+        self.subagent |= told.get("kind") == "subagent"
+
+    def finish(self) -> None:
+        for seq, message in self._messages.values():
+            self.seq = seq
+            role = {"user": "user", "gemini": "assistant"}.get(str(message.get("type")), "")
+            text = self._text(message, role)
+            if not role or not text or text.startswith(("<session_context>", "This is the Gemini CLI.")):
+                self.skip(str(message.get("type")))
+            else:
+                id = word(message.get("id"))
+                self.say(role, text, moment(message.get("timestamp")), id if UNIQUE.fullmatch(id) else "")
+
+    def _text(self, message: dict[str, Any], role: str) -> str:
+        typed = message.get("displayContent") if role == "user" else None       # before files were read into it
+        content = typed or message.get("content")
+        texts = [content] if isinstance(content, str) else [word(part.get("text")) for part in parts(content)]
+        text = "\n".join(filter(None, texts))
+        if not self.cwd and (found := re.search(r"Workspace Directories:\*\*\n\s+- (\S.*)", text[:4000])):
+            self.cwd = found[1].strip()
+        return text.partition(GEMINI_FILES)[0] if role == "user" else text
+
+    def _keep(self, message: dict[str, Any]) -> None:
+        id = word(message.get("id")) or f"#{self.seq}.{len(self._messages)}"
+        self._messages[id] = self._messages[id][0] if id in self._messages else self.seq, message
+
+    def _rewind(self, id: str) -> None:
+        ids = list(self._messages)
+        for later in ids[ids.index(id) if id in self._messages else 0:]:
+            del self._messages[later]
+
+
+class OpenCode(Messages):
     """OpenCode: {"info", "messages": [{"info", "parts"}]}, as its export and Databases give it."""
 
     agent, whole = "opencode", True
@@ -787,7 +1104,7 @@ class OpenCode(Telling):
 
     def take(self, session: dict[str, Any]) -> None:
         info = mapping(session.get("info"))
-        self.id, self.cwd, self.subagent = word(info.get("id")), word(info.get("directory")), bool(info.get("parentID"))
+        self.id, self.cwd, self.subagent = name(info.get("id")), name(info.get("directory")), bool(info.get("parentID"))
         undone = mapping(info.get("revert"))
         for message in objects(session.get("messages")):
             told = mapping(message.get("info"))
@@ -798,10 +1115,10 @@ class OpenCode(Telling):
                 self.skip("summary")
                 continue
             texts = [part for part in objects(message.get("parts")) if not (part.get("synthetic") or part.get("ignored"))]
-            self.tell(told.get("role"), wording(texts), mapping(told.get("time")).get("created"), told.get("id"))
+            self.say(str(told.get("role")), wording(texts), moment(mapping(told.get("time")).get("created")), name(told.get("id")))
 
 
-class Hermes(Telling):
+class Hermes(Messages):
     """Hermes: a session with its "messages", as its snapshots, its export and Databases give it.
 
     | message                    | taken                                                        |
@@ -822,18 +1139,18 @@ class Hermes(Telling):
         return known and isinstance(first.get("messages"), list)
 
     def take(self, session: dict[str, Any]) -> None:
-        config, parent = session.get("model_config"), word(session.get("parent_session_id"))
+        config, parent = session.get("model_config"), name(session.get("parent_session_id"))
         config = mapping(parsed(config) if isinstance(config, str) else config)
-        self.id = word(session.get("id")) or word(session.get("session_id"))
-        self.cwd = word(session.get("cwd")) or word(config.get("cwd"))
+        self.id = name(session.get("id")) or name(session.get("session_id"))
+        self.cwd = name(session.get("cwd")) or name(config.get("cwd"))
         self.subagent = "_delegate_from" in config or session.get("source") in ("tool", "delegate", "subagent")
-        self.parents = (parent,) if parent and not self.subagent else ()        # a branch copies, a compression goes on
+        self.parents = [parent] if parent and not self.subagent else []        # a branch copies, a compression goes on
         for message in objects(session.get("messages")):
             self.seq += 1
             self._message(message)
 
     def _message(self, message: dict[str, Any]) -> None:
-        content, id = message.get("content"), word(message.get("id"))
+        content, id = message.get("content"), name(message.get("id"))
         if isinstance(content, str) and content.startswith(self.PACKED):
             content = parsed(content.removeprefix(self.PACKED))
         text = wording(content)
@@ -844,10 +1161,10 @@ class Hermes(Telling):
         elif text.lstrip().startswith(self.SUMMARY):
             self.skip("summary")
         else:
-            self.tell(message.get("role"), text, message.get("timestamp"), id and f"{self.id}:{id}")
+            self.say(str(message.get("role")), text, moment(message.get("timestamp")), id and f"{self.id}:{id}")
 
 
-class ChatGpt(Telling):
+class ChatGpt(Messages):
     """ChatGPT's export: conversations whose "mapping" is a tree of messages; what stands on the shown branch."""
 
     agent, whole = "chatgpt", True
@@ -857,20 +1174,21 @@ class ChatGpt(Telling):
         return isinstance(first.get("mapping"), dict)
 
     def take(self, session: dict[str, Any]) -> None:
-        self.id = word(session.get("conversation_id")) or word(session.get("id"))
+        self.id = name(session.get("conversation_id")) or name(session.get("id"))
         for message in self._branch(mapping(session.get("mapping")), session.get("current_node")):
             self.seq += 1
             content, about = mapping(message.get("content")), mapping(message.get("metadata"))
             if about.get("is_visually_hidden_from_conversation") or message.get("recipient", "all") not in ("all", None):
                 self.skip("hidden")
             elif content.get("content_type") not in ("text", "multimodal_text"):
-                self.skip(word(content.get("content_type")))
+                self.skip(name(content.get("content_type")))
             else:
                 pieces = content.get("parts")
                 texts = [piece if isinstance(piece, str) else mapping(piece).get("text")
                          for piece in (pieces if isinstance(pieces, list) else ())]
-                self.tell(mapping(message.get("author")).get("role"), "\n".join(text for text in texts if isinstance(text, str)),
-                          message.get("create_time"), message.get("id"))
+                words = "\n".join(text for text in texts if isinstance(text, str))
+                self.say(str(mapping(message.get("author")).get("role")), words, moment(message.get("create_time")),
+                         name(message.get("id")))
 
     def _branch(self, nodes: dict[str, Any], current: Any) -> list[dict[str, Any]]:
         """The messages from the root to the current node, or all by their time when there is no such node."""
@@ -880,7 +1198,7 @@ class ChatGpt(Telling):
             current = line[current].get("parent")
         found = [mapping(mapping(node).get("message")) for node in (reversed(line.values()) if line else nodes.values())]
         if not line:
-            found.sort(key=lambda message: instant(message.get("create_time")))
+            found.sort(key=lambda message: moment(message.get("create_time"), "milliseconds"))
         return [message for message in found if message]
 
 
@@ -952,37 +1270,44 @@ class Transcript(Messages):
         super().take({"messages": objects(record.get("transcript"))})
 
 
+class Unknown(am.LogUnreadable):
+    """A file that is no log of a kind we know."""
+
+
 GENERATION = re.compile(r"session(?:\.v(\d{1,4}))?\.jsonl(?:\.zstd?)?")
-READERS = (Dsh, OpenCode, Hermes, ChatGpt, ShareGpt, CursorAgent, Cline, Transcript, Messages)
+READERS = (Dsh, Claude, Codex, Gemini, OpenCode, Hermes, ChatGpt, ShareGpt, CursorAgent, Cline, Transcript, Messages)
 GENERIC = (ShareGpt, Transcript, Messages)                  # a file without a turn is none of these
 
 
-def unrecognised(path: str, fault: str = "") -> am.LogUnreadable:
+def unrecognised(path: str, fault: str = "") -> Unknown:
     """That nobody can be seen to speak in a file."""
     known = ", ".join(reader.agent for reader in READERS)
-    return am.LogUnreadable(f"{path}: no conversation was recognised{fault and f': {fault}'}", f"known formats: {known}")
+    return Unknown(f"{path}: no conversation was recognised{fault and f': {fault}'}", f"known formats: {known}")
 
 
-def reader_for(first: dict[str, Any] | None, path: str, fault: str = "") -> Messages:
-    """A fresh reader for the log that begins with this record."""
+def reader_for(first: dict[str, Any] | None, path: str, agent: str = "", fault: str = "") -> Messages:
+    """A fresh reader for the log that begins with this record; where it lies helps when that tells nothing, or is not there yet."""
     for reader in READERS:
         if first and reader.claims(first):
             return reader()
-    if GENERATION.fullmatch(os.path.basename(path)):           # a record of an unknown kind, or none yet
-        return Dsh()
+    place = Dsh.agent if GENERATION.fullmatch(os.path.basename(path)) else agent
+    for reader in READERS:
+        if reader.agent == place:
+            return reader()
     raise unrecognised(path, fault)
 
 
-def read_session(path: str, subagents: bool = True, session: str = "") -> Session:
+def read_session(path: str, subagents: bool = True, session: str = "", agent: str = "") -> Session:
     """The conversation in a log file, or the one of this name in a file of many; see `read_sessions`."""
-    found = next(read_sessions(path, subagents, session), None)
+    found = next(read_sessions(path, subagents, session, agent), None)
     if found is None:
         raise am.LogUnreadable(f"{path}: no session {session}".rstrip(), "name another file")
     return found
 
 
-def read_sessions(path: str, subagents: bool = True, only: str = "") -> Iterator[Session]:
-    """The conversations in a file, oldest first; `subagents=False` reads no more of a sub-agent's than its header."""
+def read_sessions(path: str, subagents: bool = True, only: str = "", agent: str = "") -> Iterator[Session]:
+    """The conversations in a file, by its place of `agent`, oldest first, or `only` one of them; `subagents=False` reads of a
+    sub-agent's no more than its header."""
     from itertools import chain
     log = source(path, only)
     records = log.records()
@@ -991,7 +1316,7 @@ def read_sessions(path: str, subagents: bool = True, only: str = "") -> Iterator
         if only:
             return
         raise unrecognised(path, "it holds no session")
-    reader = reader_for(first, path, log.fault)
+    reader = reader_for(first, path, agent, log.fault)
     rest = chain([first], records) if first else iter(())
     if reader.whole:
         yield from whole_sessions(path, log, rest, only)
@@ -1026,58 +1351,170 @@ def whole_sessions(path: str, log: Log | Database | Tree, records: Iterable[dict
 
 def told(reader: Messages, path: str, log: Log | Database | Tree) -> Session:
     """What a reader made of its log."""
+    reader.finish()
     signs = {"torn": log.torn, "bad": log.bad > 0, "newer": reader.version > reader.newest,
-             "empty": "turn/start" in reader.skipped and not reader.turns}
+             "empty": bool(reader.skipped) and not (reader.turns or reader.subagent)}
     name, folder = os.path.basename(path), os.path.basename(os.path.dirname(os.path.abspath(path)))
     named = folder if GENERATION.fullmatch(name) else name
     return Session(path, reader.agent, reader.id or named, reader.version, tuple(reader.turns), reader.skipped, log.torn,
                    reader.subagent or folder == "subagents", reader.own, log.bad, tuple(key for key, on in signs.items() if on),
-                   reader.cwd, reader.parents)
-
-
-def sessions_in(path: str) -> list[str]:
-    """The names of the sessions in a file of many; [""] for a file that is one session."""
-    log = source(path)
-    if isinstance(log, Database):
-        return [kept.session for kept in log.kept()]
-    if not reader_for(next(log.records(), None), path, log.fault).whole:
-        return [""]
-    found = [session.session for session in read_sessions(path)]
-    return found if len(found) > 1 else [""]
+                   reader.cwd, tuple(reader.parents))
 
 
 # ── Finding ──────────────────────────────────────────────────────────────────
 
-def changed(path: str) -> int:
-    """When a file was last written, in nanoseconds; 0 when it is gone."""
+class Held(am.Record):
+    """A session that someone keeps: a file, or one of those in a database."""
+
+    path: str
+    agent: str                             # "" when its place does not tell
+    session: str = ""                      # its id in the database; "" for a file
+    changed: int = 0                       # nanoseconds since 1970
+    size: int = 0
+
+
+def held(path: str, agent: str = "") -> Held | None:
+    """A log file as it is now; None when there is none."""
     try:
-        return os.stat(path).st_mtime_ns
+        stat = os.stat(path)
     except OSError:
-        return 0
+        return None
+    return Held(path, agent, "", stat.st_mtime_ns, stat.st_size) if S_ISREG(stat.st_mode) else None
 
 
-def logs_in(folder: str, *below: str) -> list[str]:
-    """The log of each session directory, newest first, ties by path; an upgrade leaves older formats beside it."""
+def newest_first(logs: Iterable[Held]) -> list[Held]:
+    """Sessions by when they were last written, ties by path."""
+    return sorted(logs, key=lambda log: (-log.changed, log.path, log.session))
+
+
+def still(path: str) -> str:
+    """The path of a log, or what it became while nobody looked: compressed, or unpacked to be written again."""
+    other = path.removesuffix(".zst") if path.endswith(".zst") else f"{path}.zst"
+    return other if not os.path.exists(path) and os.path.isfile(other) else path
+
+
+# Which session a file holds and which copy of it is to be preferred, the greatest; None: it is no log.
+
+def dsh_copy(path: str) -> tuple[str, int] | None:
+    """An upgrade leaves the logs of older formats in the directory of the session."""
+    match = GENERATION.fullmatch(os.path.basename(path))
+    return (os.path.dirname(path), int(match[1] or 0)) if match else None
+
+
+def claude_copy(path: str) -> tuple[str, int] | None:
+    """One file a session; the run that wrote a summary is nobody's."""
+    return None if os.path.basename(path).startswith("agent-acompact") else (path, 0)
+
+
+def codex_copy(path: str) -> tuple[str, int] | None:
+    """While a log is compressed or archived both are there: plain before packed, live before archived."""
+    match = re.fullmatch(r"rollout-.*?([0-9a-f-]{36})?\.jsonl(\.zst)?", os.path.basename(path))
+    return (match[1] or path, 2 * (f"{os.sep}archived_sessions{os.sep}" not in path) + (not match[2])) if match else None
+
+
+def gemini_copy(path: str) -> tuple[str, int] | None:
+    """A resume rewrites an old .json as .jsonl beside it."""
+    stem, suffix = os.path.splitext(path)
+    return (stem, int(suffix == ".jsonl")) if suffix in (".json", ".jsonl") else None
+
+
+def own_copy(path: str) -> tuple[str, int] | None:
+    """There are no copies."""
+    return path, 0
+
+
+def one_each(paths: Iterable[str], agent: str, copy: Callable[[str], tuple[str, int] | None]) -> list[Held]:
+    """The log of each session: of copies the preferred, of equals the one that was written last."""
+    best: dict[str, tuple[int, int, str, Held]] = {}
+    for path in paths:
+        told = copy(path)
+        if told and (log := held(path, agent)):
+            session, rank = told
+            best[session] = max(best.get(session, (-1, 0, "", log)), (rank, log.changed, path, log), key=lambda one: one[:3])
+    return [log for *_, log in best.values()]
+
+
+class Files:
+    """An agent that keeps each session in a file, below its home where `logs` say."""
+
+    def __init__(self, name: str, variable: str, home: str, copy: Callable[[str], tuple[str, int] | None], *logs: str) -> None:
+        self.name, self._variable, self._home, self._copy, self._logs = name, variable, home, copy, logs
+
+    @property
+    def home(self) -> str:
+        """Where this agent keeps its things."""
+        return os.path.expanduser(os.environ.get(self._variable) or self._home)
+
+    def found(self) -> Iterable[Held]:
+        """Its sessions."""
+        from glob import escape, glob
+        paths = (path for logs in self._logs
+                 for path in glob(os.path.join(escape(self.home), logs), recursive=True, include_hidden=True))
+        return one_each(paths, self.name, self._copy)
+
+
+
+class Bases(Files):
+    """An agent that keeps its sessions in a database; what it kept before in files is left behind there."""
+
+    def __init__(self, name: str, variable: str, home: str, base: str, *logs: str) -> None:
+        super().__init__(name, variable, home, own_copy, *logs)
+        self._base = base
+
+    def found(self) -> Iterable[Held]:
+        """Its sessions."""
+        path = os.path.join(self.home, self._base)
+        if not (base := held(path, self.name)):
+            return super().found()
+        try:
+            return [Held(path, self.name, kept.session, kept.changed, kept.size) for kept in Database(path).kept()]
+        except am.LogUnreadable:
+            return [base]                                      # whoever reads it says why
+
+
+AGENTS = {agent.name: agent for agent in (
+    Files("dsh", "DSH_HOME", "~/.dsh", dsh_copy, "sessions/*/*/session*"),
+    Files("claude-code", "CLAUDE_CONFIG_DIR", "~/.claude", claude_copy,
+          "projects/*/*.jsonl", "projects/*/*/subagents/**/agent-*.jsonl"),
+    Files("codex", "CODEX_HOME", "~/.codex", codex_copy, "sessions/**/rollout-*", "archived_sessions/**/rollout-*"),
+    Files("gemini", "GEMINI_CLI_HOME", "~", gemini_copy, ".gemini/tmp/*/chats/session-*", ".gemini/tmp/*/chats/*/*"),
+    Bases("opencode", "XDG_DATA_HOME", "~/.local/share", "opencode/opencode.db", "opencode/storage/session/*/ses*.json"),
+    Bases("hermes", "HERMES_HOME", "~/.hermes", "state.db", "sessions/session_*.json"),
+)}
+SUBAGENTS = {"claude-code": re.compile(r"/agent-[^/]*$"), "gemini": re.compile(r"/chats/[^/]+/[^/]+$")}
+LOG = re.compile(r".+\.(?:jsonl?|md|txt|db)(?:\.zstd?)?", re.IGNORECASE)
+
+
+def by_subagent(log: Held) -> bool:
+    """Whether its place tells that a sub-agent wrote it."""
+    place = SUBAGENTS.get(log.agent)
+    return bool(place and place.search(log.path.replace(os.sep, "/")))
+
+
+def any_copy(path: str) -> tuple[str, int] | None:
+    """By the name of the file, when its place tells nothing."""
+    return dsh_copy(path) or codex_copy(path) or claude_copy(path)
+
+
+def logs_below(folder: str) -> Iterator[Held]:
+    """What may be a log in a directory, whoever wrote it."""
+    for place, _, names in os.walk(os.path.expanduser(folder)):
+        yield from one_each((os.path.join(place, name) for name in names if LOG.fullmatch(name)), "", any_copy)
+
+
+def logs_in(folder: str) -> list[str]:
+    """The log of a session directory."""
     from glob import escape, glob
-    found = [(int(match[1] or 0), changed(path), path)
-             for path in glob(os.path.join(escape(folder), *below, "session*"), include_hidden=True)
-             if (match := GENERATION.fullmatch(os.path.basename(path))) and os.path.isfile(path)]
-    newest = {os.path.dirname(path): (-written, path) for _, written, path in sorted(found)}
-    return [path for _, path in sorted(newest.values())]
+    return [log.path for log in one_each(glob(os.path.join(escape(folder), "session*")), "", dsh_copy)]
 
 
-def dsh_home() -> str:
-    """Where DSH keeps its sessions."""
-    return os.path.join(os.path.expanduser(os.environ.get("DSH_HOME") or "~/.dsh"), "sessions")
-
-
-def named_log(path: str) -> str:
+def named_log(path: str) -> Held:
     """The log a person named: a file, or the newest generation in a session directory."""
     path = os.path.expanduser(path)
-    logs = [path] if os.path.isfile(path) else logs_in(path)
-    if not logs:
+    log = next(filter(None, map(held, [path, *logs_in(path)])), None)
+    if not log:
         raise am.LogUnreadable(f"{path}: no session log there", "name a log file or a session directory")
-    return logs[0]
+    return log
 
 
 # ── Cursor ───────────────────────────────────────────────────────────────────
@@ -1088,6 +1525,8 @@ class Cursor:
     Turns are told by what was said, not by an offset: zstd logs cannot be
     seeked, and so a log that grew, shrank, was replaced, moved, copied or
     upgraded to a newer format gives exactly its unseen turns.
+    A record that has an id of its own is told by that: wherever it was copied
+    to, it was read.  A fork may begin with what its parent said, without ids.
     `logs` is only a shortcut: an unchanged file need not be opened.
     """
 
@@ -1095,46 +1534,69 @@ class Cursor:
         self._slot = slot
         state = slot.read()
         key, logs, sessions = state.get("key"), mapping(state.get("logs")), mapping(state.get("sessions"))
+        records = state.get("records")
         whole = isinstance(key, str) and re.fullmatch("[0-9a-f]{32}", key)      # of another key's prints nothing can be known
         self._state: dict[str, Any] = {
             "key": key if whole else os.urandom(16).hex(), "last": state.get("last"),
             "logs": {log: entry for log, entry in logs.items() if isinstance(entry, list) and len(entry) == 3} if whole else {},
-            "sessions": {name: marks for name, marks in sessions.items() if isinstance(marks, list)} if whole else {}}
+            "sessions": {name: marks for name, marks in sessions.items() if isinstance(marks, list)} if whole else {},
+            "records": list(filter(word, records)) if whole and isinstance(records, list) else []}
+        self._records = set(self._state["records"])
 
-    def known(self, path: str, stamp: list[int]) -> str | None:
-        """"" or why it was passed over, if this very file was read to its end; else None."""
-        entry = self._state["logs"].get(self._print(os.path.realpath(path)))
-        return entry[2] if entry and entry[:2] == stamp else None
+    def known(self, log: Held) -> str | None:
+        """"" or why it was passed over, if this very log was read to its end; else None."""
+        entry = self._state["logs"].get(self._place(log))
+        return entry[2] if entry and entry[:2] == [log.size, log.changed] else None
 
     def unseen(self, session: Session) -> list[Turn]:
         """The turns that were not consumed; the same words said twice are two turns."""
         from collections import Counter
-        seen = Counter(self._state["sessions"].get(self._key(session), ()))
+        seen = Counter(self._marks(session.agent, session.session))
+        copied = Counter(mark for parent in session.parents for mark in self._marks(session.agent, parent))
         new = []
         for turn in session.turns:
-            mark = self._print(turn.role, turn.text)
-            seen[mark] -= 1
-            if seen[mark] < 0:
-                new.append(turn)
+            mark = self._mark(session, turn)
+            if turn.key:
+                if mark not in self._records:
+                    new.append(turn)
+            elif copied[mark] > 0:
+                copied[mark] -= 1
+            else:
+                copied.clear()             # what was copied comes first; the same words further on are its own
+                seen[mark] -= 1
+                if seen[mark] < 0:
+                    new.append(turn)
         return new
 
     def consume(self, session: Session, turns: Iterable[Turn]) -> None:
         """The memories of these turns are on disk."""
-        marks = self._state["sessions"].setdefault(self._key(session), [])
-        marks.extend(self._print(turn.role, turn.text) for turn in turns)
+        for turn in turns:
+            mark = self._mark(session, turn)
+            if not turn.key:
+                self._state["sessions"].setdefault(self._print(session.agent, session.session), []).append(mark)
+            elif mark not in self._records:
+                self._records.add(mark)
+                self._state["records"].append(mark)
         self._slot.write(self._state)
 
-    def close(self, path: str, stamp: list[int], passed: str = "") -> None:
-        """This file was read to its end."""
-        self._state["logs"][self._print(os.path.realpath(path))] = [*stamp, passed]
+    def close(self, log: Held, passed: str = "") -> None:
+        """This log was read to its end."""
+        self._state["logs"][self._place(log)] = [log.size, log.changed, passed]
 
     def record(self, last: dict[str, Any]) -> None:
         """How the run went, for `doctor` and `stats`."""
         self._state["last"] = last
         self._slot.write(self._state)
 
-    def _key(self, session: Session) -> str:
-        return self._print(session.agent, session.session)
+    def _marks(self, agent: str, session: str) -> list[str]:
+        marks: list[str] = self._state["sessions"].get(self._print(agent, session), [])
+        return marks
+
+    def _mark(self, session: Session, turn: Turn) -> str:
+        return self._print(session.agent, "record", turn.key) if turn.key else self._print(turn.role, turn.text)
+
+    def _place(self, log: Held) -> str:
+        return self._print(os.path.realpath(log.path), *filter(None, [log.session]))
 
     def _print(self, *words: str) -> str:
         from hashlib import blake2b
@@ -1151,6 +1613,7 @@ class Sediment:
         self._memory, self._options, self._note = memory, options, note
         self._cursor = Cursor(memory.slot("sediment"))
         self._left: int | None = options.max
+        self._logs = self._unknown = 0
         self.data: list[dict[str, Any]] = []
         self.errors: dict[str, am.AgentMemoryError] = {}
 
@@ -1158,14 +1621,15 @@ class Sediment:
         """Digest every chosen log; one that cannot be read does not stop the others."""
         fatal = "interrupted"
         try:
-            for name in self._chosen():
+            for log in self._chosen():
                 try:
-                    done = self._log(name)
+                    done = self._log(log)
                 except am.LogUnreadable as trouble:
-                    self.errors[trouble.message] = trouble
+                    self._failed(log.path, trouble)
                     continue
                 if done and self._options.mode == "latest":
                     break
+            self._tell()
             fatal = ""
         except am.AgentMemoryError as trouble:
             fatal = trouble.message
@@ -1177,43 +1641,88 @@ class Sediment:
                 self._cursor.record({"time": self._memory.now().isoformat(timespec="seconds"), "added": added,
                                      "sessions": len(self.data), "error": error and self._memory.clean(error)})
 
-    def _chosen(self) -> Iterator[str]:
-        if self._options.mode == "file":
-            yield from self._options.file
-            return
-        logs = logs_in(dsh_home(), "*", "*")
-        yield from logs if self._options.mode == "latest" else reversed(logs)   # oldest first: later words win
-        if not self.data and not self.errors and not (logs and self._options.mode == "all"):
-            self._note("none", home=dsh_home(), logs=len(logs))
+    def _chosen(self) -> Iterator[Held]:
+        """The logs to look at, in order."""
+        options = self._options
+        for path in options.session or ():
+            try:
+                yield named_log(still(os.path.expanduser(path)))
+            except am.LogUnreadable:
+                self._note("gone", path=path)
+        for path in options.file or ():
+            try:
+                yield named_log(path)
+            except am.LogUnreadable as trouble:
+                self._failed(path, trouble)
+        if options.mode in ("latest", "all"):
+            logs = newest_first(log for log in self._found() if options.include_subagents or not by_subagent(log))
+            self._logs = len(logs)
+            yield from logs if options.mode == "latest" else reversed(logs)     # oldest first: later words win
 
-    def _log(self, name: str) -> bool:
+    def _found(self) -> Iterator[Held]:
+        for folder in self._options.dir or ():
+            yield from logs_below(folder)
+        if not self._options.dir:
+            for agent in self._agents():
+                yield from agent.found()
+
+    def _agents(self) -> list[Files]:
+        return [agent for name, agent in AGENTS.items() if name in (self._options.agent or AGENTS)]
+
+    def _failed(self, path: str, trouble: am.LogUnreadable) -> None:
+        """Go on after a log that cannot be read; a directory may well hold files that are none, and a new session nothing yet."""
+        if self._options.dir and isinstance(trouble, Unknown):
+            self._unknown += 1
+        elif self._options.session and isinstance(trouble, Unknown):
+            self._note("gone", path=path)
+        else:
+            self.errors[trouble.message] = trouble
+
+    def _tell(self) -> None:
+        """What is to be said of a run over many logs when all were looked at."""
+        options = self._options
+        if self._unknown:
+            self._note("unknown", count=self._unknown, warn=False)
+        if options.mode in ("latest", "all") and not self.data and not self.errors and not (self._logs and options.mode == "all"):
+            homes = options.dir or [agent.home for agent in self._agents()]
+            self._note("none", home=", ".join(homes), logs=self._logs)
+
+    def _log(self, log: Held) -> bool:
         """Read and digest one log; False when it is none to learn from or was read before."""
-        options, path = self._options, named_log(name)
-        try:
-            stat = os.stat(path)                               # before reading: what is appended now is seen next time
-        except OSError as fault:
-            raise am.LogUnreadable(f"{path}: {fault.strerror}", "it was there a moment ago") from None
-        stamp, named = [stat.st_size, stat.st_mtime_ns], options.mode == "file"
-        known = None if named else self._cursor.known(path, stamp)
-        if known == "" and options.mode == "all" or known and not (known == "subagent" and options.include_subagents):
+        options, named = self._options, self._options.mode == "file"
+        known = None if named else self._cursor.known(log)
+        if known == "" and options.mode != "latest" or known and not (known == "subagent" and options.include_subagents):
             return False
-        done = False
-        for session in read_sessions(path, options.include_subagents):
-            done = self._told(session, stamp, named and session.path == path) or done     # of many, none is named
-        return done
+        told = [self._told(session, named and session.path == log.path)                     # of many, none is named
+                for session in read_sessions(still(log.path), options.include_subagents, log.session, log.agent)]
+        if not {"other", "waiting"} & set(told):
+            self._cursor.close(log, told[0] if len(set(told)) == 1 else "")
+        return bool({"", "waiting"} & set(told))
 
-    def _told(self, session: Session, stamp: list[int], named: bool) -> bool:
-        """Digest a session unless nobody would want to learn from it; a person may have named it all the same."""
-        options, path = self._options, session.path
+    def _told(self, session: Session, named: bool) -> str:
+        """Digest a session; "" or why that was not done, or not to its end.  A person may name one nobody would learn from."""
+        options = self._options
+        if not self._wanted(session):
+            return "other"
         passed = standing(session, options.include_subagents)
         if passed == "subagent" and named:
-            self._note("subagent", path=path)
+            self._note("subagent", path=session.path)
+        if passed == "blank" and options.mode in ("latest", "all"):
+            self._warn(session)
         if passed == "subagent" or passed and not named:
-            self._cursor.close(path, stamp, passed)
-            return False
-        if self._session(session):
-            self._cursor.close(path, stamp)
-        return True
+            return passed
+        return "" if self._session(session) else "waiting"
+
+    def _wanted(self, session: Session) -> bool:
+        """Whether it is of the agents and the project that were asked for."""
+        options = self._options
+        return ((not options.agent or session.agent in options.agent)
+                and (not options.project or bool(session.cwd) and below(session.cwd, options.project)))
+
+    def _warn(self, session: Session) -> None:
+        for key in session.warnings:
+            self._note(key, path=session.path, version=session.version, bad=session.bad,
+                       records=sum(session.skipped.values()), kinds=most(session.skipped))
 
     def _session(self, session: Session) -> bool:
         """Digest what is new in a session; False when --max left some of it for the next run."""
@@ -1225,10 +1734,9 @@ class Sediment:
                  "facts": [], "applied": [], "skipped": {clean(kind): n for kind, n in session.skipped.items()},
                  "torn": session.torn, "bad": session.bad, "subagent": session.subagent}
         self.data.append(entry)
-        if new or self._options.mode != "all":
+        if new or self._options.mode in ("latest", "file"):
             self._note("took", path=session.path, new=len(new), read=len(session.turns), warn=False)
-        for key in session.warnings:
-            self._note(key, path=session.path, version=session.version, bad=session.bad)
+        self._warn(session)
         waiting = len(new)
         for batch in batches(new, self._memory.settings["digest"]["window"]):
             if self._left == 0:
@@ -1260,9 +1768,13 @@ def parser() -> ArgumentParser:
     """The command line of auto_sediment."""
     parse = am.strict_parser(prog="auto_sediment", description="Turn session logs into memories, each turn once.")
     which = parse.add_mutually_exclusive_group()
-    which.add_argument("--latest", dest="mode", action="store_const", const="latest", help="newest session (default)")
+    which.add_argument("--latest", dest="mode", action="store_const", const="latest", help="the newest session (default)")
     which.add_argument("--all", dest="mode", action="store_const", const="all", help="every session, oldest first")
     which.add_argument("--file", action="append", metavar="PATH", help="this log or session directory; repeatable")
+    which.add_argument("--session", action="append", metavar="PATH", help="this log if it is there and has news; for hooks")
+    parse.add_argument("--agent", action="append", choices=tuple(AGENTS), help="only sessions of this agent; repeatable")
+    parse.add_argument("--dir", action="append", metavar="DIR", help="not what agents keep but every log below DIR; repeatable")
+    parse.add_argument("--project", metavar="CWD", help="only sessions that worked in CWD or below")
     act = parse.add_mutually_exclusive_group()
     act.add_argument("--apply", action="store_true", help="keep what is found")
     act.add_argument("--dry-run", action="store_true", help="only show it (default)")
@@ -1274,8 +1786,15 @@ def parser() -> ArgumentParser:
     parse.add_argument("--json", action="store_true", help="one JSON document on stdout, notes on stderr")
     parse.add_argument("--quiet", action="store_true", help="say nothing but errors")
     parse.add_argument("--version", action="version", version=f"auto_sediment {am.__version__}")
-    parse.set_defaults(mode="latest")
     return parse
+
+
+def mode(options: Namespace) -> str:
+    """Which sessions are meant: "file", "session", "all" or "latest"."""
+    named = "file" if options.file else "session" if options.session else ""
+    if named and options.dir:
+        raise am.UsageError(f"--{named} names a log and --dir looks for some", "one or the other")
+    return named or options.mode or ("all" if options.dir else "latest")
 
 
 class Voice:
@@ -1341,7 +1860,7 @@ def sediment(options: Namespace, voice: Voice) -> int:
         run = Sediment(memory, options, voice.note)
         run.run()
         errors = [am.trouble(fault, memory.clean) for fault in run.errors.values()]
-        data["sessions"] = run.data if options.mode != "all" else [entry for entry in run.data if entry["turns"]]
+        data["sessions"] = run.data if options.mode in ("latest", "file") else [entry for entry in run.data if entry["turns"]]
         voice.answer(data, errors[0] if errors else None)
         return 1 if errors else 0
 
@@ -1349,7 +1868,7 @@ def sediment(options: Namespace, voice: Voice) -> int:
 def unless_nested(words: list[str], voice: Voice) -> int:
     """Run the command, unless it was a digest that started us."""
     options = parser().parse_args(words)
-    options.mode = "file" if options.file else options.mode
+    options.mode = mode(options)
     voice.quiet, voice.lang = options.quiet, am.spoken_language(options.lang)
     if os.environ.get(GUARD):
         voice.note("nested")

@@ -33,7 +33,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         log = dsh_log.write_session(folder, torn=True)
         print(f"A DeepSeek Harness session, format 4, its last frame torn off by a crash:\n    {log}\n")
-        environment = {**os.environ, "DSH_HOME": folder, "AGENT_MEMORY_ROOT": os.path.join(folder, "memory")}
+        environment = {**os.environ, "HOME": folder, "DSH_HOME": folder, "AGENT_MEMORY_ROOT": os.path.join(folder, "memory")}
         for title, words in STEPS:
             print(f"{title}\n$ python3 {words}", flush=True)
             program, *arguments = shlex.split(words)

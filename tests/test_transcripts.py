@@ -40,6 +40,16 @@ def text(words: Any, **more: Any) -> dict[str, Any]:
     return {"type": "text", "text": words, **more}
 
 
+def sessions_in(path: str) -> list[str]:
+    """The names of the sessions in a file; "" for one that is a session itself."""
+    return [session.path.removeprefix(path).removeprefix("#") for session in sediment.read_sessions(path)]
+
+
+def found(agent: str) -> list[tuple[str, str, int, int]]:
+    """The sessions of an agent where it keeps them."""
+    return [(held.path, held.session, held.changed, held.size) for held in sediment.AGENTS[agent].found()]
+
+
 class Folder(unittest.TestCase):
     """A folder that is the home, with a data root in it, and an environment that holds nothing else."""
 
@@ -135,7 +145,7 @@ class Documents(Folder):
                     for name in ("odd.json", "odd.jsonl"):
                         with self.subTest(content), contextlib.suppress(am.LogUnreadable):
                             path = self.file(content, name)
-                            sediment.sessions_in(path)
+                            sessions_in(path)
                             for session in sediment.read_sessions(path):
                                 self.assertTrue(all(isinstance(turn.text, str) for turn in session.turns))
 
@@ -239,7 +249,7 @@ class Exports(Folder):
                 session = sediment.read_session(self.file([{"id": "c1", "mapping": tree, "current_node": current}]))
                 self.assertEqual([turn.text for turn in session.turns], expected)
                 self.assertEqual((session.agent, session.session, session.turns[0].at, session.turns[0].key),
-                                 ("chatgpt", "c1", "1970-01-01T00:00:01.000+00:00", "m1"))
+                                 ("chatgpt", "c1", "1970-01-01T00:00:01+00:00", "m1"))
 
     def test_chatgpt_hides_what_was_hidden(self) -> None:
         for hidden in (self.node("system", "x"), self.node("tool", "x"), self.node("assistant", "x", kind="thoughts"),
@@ -290,7 +300,7 @@ class Exports(Folder):
 
         self.assertEqual(self.said(session), [("user", "用 A"), ("assistant", "好")])
         self.assertEqual((session.agent, session.session, session.cwd, session.turns[0].at, session.turns[0].key),
-                         ("opencode", "ses_1", "/p", "2026-11-29T18:48:42.592+00:00", "msg_1"))
+                         ("opencode", "ses_1", "/p", "2026-11-29T18:48:42+00:00", "msg_1"))
 
     def test_a_snapshot_of_hermes_is_one_session(self) -> None:
         path = self.file({"session_id": "h1", "session_start": "2026-11-29T18:48:21", "model_config": {"cwd": "/p"},
@@ -300,7 +310,7 @@ class Exports(Folder):
 
         self.assertEqual((session.agent, session.session, session.cwd, self.said(session)),
                          ("hermes", "h1", "/p", [("user", "a"), ("assistant", "b")]))
-        self.assertEqual((session.path, sediment.sessions_in(path)), (path, [""]))
+        self.assertEqual((session.path, sessions_in(path)), (path, [""]))
 
 
 class Many(Folder):
@@ -321,7 +331,7 @@ class Many(Folder):
     def test_each_is_named_and_can_be_read_alone(self) -> None:
         path = self.export()
 
-        self.assertEqual(sediment.sessions_in(path), ["old", "sub", "new"])
+        self.assertEqual(sessions_in(path), ["old", "sub", "new"])
         session = sediment.read_session(path, session="new")
         self.assertEqual((session.path, session.session, session.parents, session.cwd), (f"{path}#new", "new", ("old",), "/p"))
         self.assertEqual(self.said(session), [("user", "决定：三")])
@@ -355,12 +365,12 @@ class Many(Folder):
         self.assertEqual((code, len(self.kept()), "Traceback" in err), (0, len(names), False))
 
     def test_an_export_of_one_conversation_is_one_session(self) -> None:
-        self.assertEqual(sediment.sessions_in(self.chats("A")), [""])
+        self.assertEqual(sessions_in(self.chats("A")), [""])
 
     def test_a_file_that_is_one_conversation_has_no_name_inside(self) -> None:
         for content, name in [("User: a", "a.md"), ([user("a")], "a.jsonl"), ([user("a")], "a.json")]:
             with self.subTest(name):
-                self.assertEqual(sediment.sessions_in(self.file(content, name)), [""])
+                self.assertEqual(sessions_in(self.file(content, name)), [""])
 
     def test_a_bad_line_among_them_is_told_of_once(self) -> None:
         path = Path(self.export())
@@ -441,7 +451,7 @@ class Databases(Bases):
 
         self.assertEqual(self.said(session), [("user", "compacted"), ("user", "live")])
         self.assertEqual((session.agent, session.session, session.cwd, session.turns[0].at, session.turns[0].key),
-                         ("hermes", "h1", "/p", "1970-01-01T00:00:11.000+00:00", "h1:11"))
+                         ("hermes", "h1", "/p", "1970-01-01T00:00:11+00:00", "h1:11"))
 
     def test_hermes_tells_sub_agents_from_sessions_that_go_on(self) -> None:
         for number, (session, expected) in enumerate([
@@ -467,7 +477,7 @@ class Databases(Bases):
         self.assertEqual(self.said(second), [("user", "决定：用 A"), ("assistant", "好"), ("user", "决定：用 B")])
         self.assertEqual([name for name, session in sessions.items() if session.subagent], ["ses_3"])
         self.assertEqual((second.cwd, first.at, first.key, second.path),
-                         ("/p", "2026-11-29T00:00:01.000+00:00", "msg_1", f"{path}#ses_2"))
+                         ("/p", "2026-11-29T00:00:01+00:00", "msg_1", f"{path}#ses_2"))
 
     def test_opencode_forgets_what_was_undone(self) -> None:
         path = str(self.opencode(revert={"messageID": "msg_4"}))
@@ -482,20 +492,20 @@ class Databases(Bases):
     def test_what_is_found_is_listed_with_when_it_changed(self) -> None:
         path, state = str(self.opencode()), str(self.hermes(("user", "a", 1, 0)))
 
-        self.assertEqual(sediment.opencode_found(), [
+        self.assertEqual(found("opencode"), [
             (path, "ses_1", (DAY + 5_000) * 10 ** 6, 1), (path, "ses_3", (DAY + 6_000) * 10 ** 6, 1),
             (path, "ses_2", (DAY + 9_000) * 10 ** 6, 4)])
-        self.assertEqual(sediment.hermes_found(), [(state, "h1", 10 * 10 ** 9, 1)])
-        self.assertEqual(sediment.sessions_in(path), ["ses_1", "ses_3", "ses_2"])
+        self.assertEqual(found("hermes"), [(state, "h1", 10 * 10 ** 9, 1)])
+        self.assertEqual(sorted(sessions_in(path)), ["ses_1", "ses_2", "ses_3"])
 
     def test_the_environment_moves_the_places(self) -> None:
         moved = {"XDG_DATA_HOME": str(self.home / "xdg"), "HERMES_HOME": str(self.home / "hh")}
         opencode, hermes = self.opencode(), self.hermes(("user", "a", 1, 0), name="hh/state.db")
         (self.home / "xdg").mkdir()
         opencode.parent.rename(self.home / "xdg" / "opencode")
-        self.assertEqual((sediment.opencode_found(), sediment.hermes_found()), ([], []))
+        self.assertEqual((found("opencode"), found("hermes")), ([], []))
         with mock.patch.dict(os.environ, moved):
-            self.assertEqual((len(sediment.opencode_found()), len(sediment.hermes_found())), (3, 1))
+            self.assertEqual((len(found("opencode")), len(found("hermes"))), (3, 1))
         self.assertTrue(hermes.exists())
 
     def test_an_older_opencode_kept_a_tree(self) -> None:
@@ -506,18 +516,18 @@ class Databases(Bases):
             self.file(text(words), f"{storage}/part/{id}/prt_1.json")
             self.file(text("x", synthetic=True), f"{storage}/part/{id}/prt_2.json")
         self.file(b"{", f"{storage}/message/ses_1/msg_c.json")
-        [(found, name, _, _)] = sediment.opencode_found()
-        session = sediment.read_session(found, session=name)
+        [(held, name, _, _)] = found("opencode")
+        session = sediment.read_session(held, session=name)
 
-        self.assertEqual((found, session.path, session.agent, session.session, session.cwd, session.bad),
+        self.assertEqual((held, session.path, session.agent, session.session, session.cwd, session.bad),
                          (path, path, "opencode", "ses_1", "/p", 1))
         self.assertEqual(self.said(session), [("user", "决定：用 A"), ("assistant", "好")])
         self.opencode()
-        self.assertEqual({file for file, *_ in sediment.opencode_found()}, {str(self.home / ".local/share/opencode/opencode.db")})
+        self.assertEqual({file for file, *_ in found("opencode")}, {str(self.home / ".local/share/opencode/opencode.db")})
 
     def test_snapshots_of_hermes_are_found_without_a_database(self) -> None:
         path = self.file({"session_id": "h1", "session_start": "", "messages": [user("a")]}, ".hermes/sessions/session_h1.json")
-        self.assertEqual([(file, session) for file, session, _, _ in sediment.hermes_found()], [(path, "")])
+        self.assertEqual([(file, session) for file, session, _, _ in found("hermes")], [(path, "")])
 
 
 class Etiquette(Bases):
@@ -623,7 +633,7 @@ class Unreadable(Folder):
         with self.assertRaisesRegex(am.LogUnreadable, "of no agent that is known"):
             sediment.read_session(str(path))
         with self.assertRaisesRegex(am.LogUnreadable, "of no agent that is known"):
-            sediment.sessions_in(str(path))
+            sessions_in(str(path))
 
     def test_a_database_without_a_session_says_so(self) -> None:
         path = self.home / "state.db"
@@ -643,7 +653,7 @@ class Unreadable(Folder):
 
     def test_a_database_that_cannot_be_opened_is_still_found(self) -> None:
         path = self.file(self.SQLITE + b"x" * 5000, ".hermes/state.db")
-        self.assertEqual([(file, session) for file, session, _, _ in sediment.hermes_found()], [(path, "")])
+        self.assertEqual([(file, session) for file, session, _, _ in found("hermes")], [(path, "")])
 
     def test_a_document_beyond_the_limit_says_the_limit(self) -> None:
         self.enterContext(mock.patch.object(sediment, "LARGEST_WHOLE", 1 << 20))

@@ -88,11 +88,11 @@ class Integrated(am.Examined):
     """What was done for an agent; a file that was refused is trouble, which is the exit code."""
 
     findings: tuple[am.Finding, ...]
-    fixed: bool
-    agent: str
-    action: str
-    files: tuple[Change, ...]
-    notes: tuple[str, ...]
+    fixed: bool = False
+    agent: str = ""
+    action: str = "print"
+    files: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Without the findings, which repeat the files."""
@@ -107,23 +107,23 @@ class Known(am.Record):
 
 # ── our command ──────────────────────────────────────────────────────────────
 
-def program() -> tuple[str, ...]:
-    """How an agent starts us: the installed command, the installed module, or this very script; absolute, whatever $PATH is."""
-    script = os.path.abspath(am.__file__)
-    installed = os.path.basename(os.path.dirname(script)) in ("site-packages", "dist-packages")
-    beside = os.path.join(os.path.dirname(sys.executable), "agent-memory")
+def program(name: str = "agent-memory") -> tuple[str, ...]:
+    """How we are started: as the installed command, the installed module, or this very script; absolute, whatever $PATH is."""
+    module, beside = name.replace("-", "_"), partial(os.path.join, os.path.dirname(sys.executable))
+    place = os.path.dirname(os.path.abspath(am.__file__))
+    installed = os.path.basename(place) in ("site-packages", "dist-packages")
     # A command beside the interpreter may belong to another copy than the one that runs now.
-    if os.access(beside, os.X_OK) and (installed or os.path.abspath(sys.argv[0]) == beside):
-        return (beside,)
+    if os.access(beside(name), os.X_OK) and (installed or os.path.abspath(sys.argv[0]) == beside("agent-memory")):
+        return (beside(name),)
     # -P: else a file agent_memory.py in the folder where an agent works would run instead of us.
-    return (sys.executable, "-P", "-m", "agent_memory") if installed else (sys.executable, script)
+    return (sys.executable, "-P", "-m", module) if installed else (sys.executable, os.path.join(place, f"{module}.py"))
 
 
 def is_ours(words: Sequence[object], verb: str) -> bool:
     """Whether a command line is one of ours, of whatever version, place and root."""
+    before = words[words.index(verb) - 1] if verb in words[1:] else None
     names = ("agent-memory", "agent_memory.py", "agent_memory")
-    return "--root" in words and any(
-        isinstance(word, str) and os.path.basename(word) in names and following == verb for word, following in zip(words, words[1:]))
+    return "--root" in words and isinstance(before, str) and os.path.basename(before) in names
 
 
 def _hook_is_ours(hook: object) -> bool:
@@ -357,7 +357,7 @@ def _hermes(site: Site) -> Iterator[Place]:
     yield Place(path, "mcp", partial(_yaml_key, path, "mcp_servers", "\n".join(["mcp_servers:", f"  {NAME}:", *server])))
 
 
-_NO_HOOKS = "it has no hooks of its own: `schedule install` has its sessions digested, `context --write AGENTS.md` tells it what matters"
+_NO_HOOKS = "it has no hooks: `schedule install` has its sessions digested, `context --write AGENTS.md` tells it what matters"
 AGENTS = {
     "claude-code": Agent(lambda site: site.home("CLAUDE_CONFIG_DIR", ".claude"), "claude", _claude),
     "codex": Agent(lambda site: site.home("CODEX_HOME", ".codex"), "codex", _codex, (
@@ -446,7 +446,7 @@ def integrate(name: str, site: Site, action: str, without: Sequence[str], now: A
     findings = tuple(am.Finding("integrate", one.path, one.why) for one in changes if one.why)
     notify = json.dumps([*site.argv("hook"), "--codex-notify"], ensure_ascii=False)
     notes = () if action == "remove" else tuple(say(note, notify=notify) for note in AGENTS[name].notes)
-    return Integrated(findings, False, name, action, changes, notes)
+    return Integrated(findings, agent=name, action=action, files=changes, notes=notes)
 
 
 def _others(name: str, site: Site) -> list[str]:
@@ -458,8 +458,9 @@ def _others(name: str, site: Site) -> list[str]:
 
 def _joined(all_of: Sequence[Integrated], action: str) -> Integrated:
     """What was done for all agents, as one."""
-    return Integrated(sum((one.findings for one in all_of), ()), False, "all", action,
-                      sum((one.files for one in all_of), ()), tuple(dict.fromkeys(note for one in all_of for note in one.notes)))
+    return Integrated(tuple(finding for one in all_of for finding in one.findings), agent="all", action=action,
+                      files=tuple(file for one in all_of for file in one.files),
+                      notes=tuple(dict.fromkeys(note for one in all_of for note in one.notes)))
 
 
 def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:

@@ -166,11 +166,10 @@ def _hooks(path: str, wanted: Mapping[str, Any], text: str, remove: bool) -> str
 def _groups(path: str, text: str) -> list[tuple[str, int, dict[str, Any]]]:
     """(event, number, group) of all groups of hooks in a file.  UsageError when they are not of the form that agents read."""
     hooks = files.parsed(text, path).get("hooks", {})
-    events = [groups for groups in hooks.values() if isinstance(groups, list)] if isinstance(hooks, dict) else [None]
-    if None in events:
+    if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
         raise am.UsageError(f"{path}: its \"hooks\" are not events with lists of hooks", "mend the file by hand")
-    return [(event, number, group) for event, groups in hooks.items() if isinstance(groups, list)
-            for number, group in enumerate(groups) if isinstance(group, dict) and isinstance(group.get("hooks"), list)]
+    return [(event, number, group) for event, groups in hooks.items() for number, group in enumerate(groups)
+            if isinstance(group, dict) and isinstance(group.get("hooks"), list)]
 
 
 def _server(path: str, key: str, wanted: Mapping[str, Any], text: str, remove: bool) -> str:

@@ -292,13 +292,20 @@ def status(plan: Plan, last: Mapping[str, Any] | None, now: datetime) -> Schedul
     if units and answers(plan) and any(asked(plan, "systemctl", "--user", "is-active", timer)[0] for timer in TIMERS):
         wrong.append("a timer does not run: schedule install starts it")
     if last:
-        from datetime import datetime, timedelta
-        late = now - datetime.fromisoformat(str(last.get("time"))) > timedelta(days=2)
-        wrong += [f"the last run was long ago: {last['time']}"] if late else []
+        wrong += [f"the last run was long ago: {last.get('time')}"] if _late(last, now) else []
         wrong += [f"the last run failed: {last['error']}"] if last.get("error") else []
     findings = [am.Finding("schedule", " and ".join(kinds), what) for what in dict.fromkeys(wrong)]
     findings += [am.Finding("schedule", plan.root, "it has not run yet", False)] if kinds and not last else []
     return Scheduled(tuple(findings), kind=", ".join(kinds), last=last, log=plan.log)
+
+
+def _late(last: Mapping[str, Any], now: datetime) -> bool:
+    """Whether the last run is longer ago than a weekend's sleep of the machine explains."""
+    from datetime import datetime, timedelta
+    try:
+        return now - datetime.fromisoformat(str(last.get("time"))) > timedelta(days=4)
+    except (ValueError, TypeError):
+        return True
 
 
 def _wrong_with(words: Sequence[str], plan: Plan) -> Iterator[str]:

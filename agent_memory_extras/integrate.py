@@ -358,7 +358,8 @@ def _hermes(site: Site) -> Iterator[Place]:
 
 _NO_HOOKS = "it has no hooks: `schedule install` has its sessions digested, `context --write AGENTS.md` tells it what matters"
 AGENTS = {
-    "claude-code": Agent(lambda site: site.home("CLAUDE_CONFIG_DIR", ".claude"), "claude", _claude),
+    "claude-code": Agent(lambda site: site.home("CLAUDE_CONFIG_DIR", ".claude"), "claude", _claude, (
+        "a Claude Code that runs now may write over .claude.json; then: claude mcp add -s user agent_memory -- {mcp}",)),
     "codex": Agent(lambda site: site.home("CODEX_HOME", ".codex"), "codex", _codex, (
         "Codex skips hooks that nobody trusts, in `codex exec` silently: trust them with /hooks",
         "without trust: notify = {notify} at the top of config.toml")),
@@ -416,7 +417,7 @@ def change(path: str, places: Sequence[Place], action: str, now: Any) -> Change:
 def _put(path: str, text: str, now: Any, whole: bool) -> str:
     """Write a file, or take it away when nothing is left in it; the name of the copy of what stood there."""
     if text.strip(files.BLANK + "{}") or os.path.islink(path):
-        return files.put(path, text, now, 0o644 if whole else 0o600)
+        return files.put(path, text, None if whole else now, 0o644 if whole else 0o600)
     os.unlink(path)
     folder = os.path.dirname(path)
     if whole and os.path.basename(folder) in ("agent-memory", NAME):
@@ -443,9 +444,9 @@ def integrate(name: str, site: Site, action: str, without: Sequence[str], now: A
             by_path.setdefault(place.path, []).append(place)
     changes = tuple(change(path, places, action, now) for path, places in by_path.items())
     findings = tuple(am.Finding("integrate", one.path, one.why) for one in changes if one.why)
-    notify = json.dumps([*site.argv("hook"), "--codex-notify"], ensure_ascii=False)
-    notes = () if action == "remove" else tuple(say(note, notify=notify) for note in AGENTS[name].notes)
-    return Integrated(findings, agent=name, action=action, files=changes, notes=notes)
+    facts = {"notify": json.dumps([*site.argv("hook"), "--codex-notify"], ensure_ascii=False), "mcp": shlex.join(site.argv("mcp"))}
+    notes = [say(note, **facts) for note in AGENTS[name].notes if action != "remove"]
+    return Integrated(findings, agent=name, action=action, files=changes, notes=tuple(notes))
 
 
 def _others(name: str, site: Site) -> list[str]:
@@ -467,13 +468,15 @@ def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:
         yield from (f"{one['agent']:<12} {say('found' if one['found'] else 'not found')}"
                     + (f", {say('integrated')}" if one["integrated"] else "") for one in done.agents)
         return
+    if not done.files:
+        yield say("no agent that we know is here")
     for one in done.files:
         yield f"{say(one.change)}: {am.shown(one.path)}" + (f"  ({say('the old one is kept as {copy}', copy=one.backup)})"
                                                             if one.backup else "")
         if one.why:
             yield "   " + am.shown(one.why)
         if one.whole and one.text:
-            yield "   " + say("a file of ours, {n} lines", n=len(one.text.splitlines()))
+            yield "   " + say("a file of ours, new lines: {n}", n=len(one.text.splitlines()))
         elif one.text:
             yield from ("   | " + am.shown(line) for line in one.text.splitlines())
     yield from ("* " + am.shown(note) for note in done.notes)
@@ -511,10 +514,13 @@ def _integrate(memory: am.AgentMemory, args: Namespace) -> Integrated | Known:
 
 
 am.CHINESE.update({
+    "no agent that we know is here": "本机没有已知的智能体",
+    "a Claude Code that runs now may write over .claude.json; then: claude mcp add -s user agent_memory -- {mcp}":
+        "正在运行的 Claude Code 可能覆盖 .claude.json；那时请执行：claude mcp add -s user agent_memory -- {mcp}",
     "found": "已找到", "not found": "未找到", "integrated": "已接入",
     "added": "已写入", "removed": "已移除", "unchanged": "无需改动", "refused": "未改动", "would add": "将写入",
     "the old one is kept as {copy}": "旧文件保存为 {copy}",
-    "a file of ours, {n} lines": "本程序的文件，{n} 行",
+    "a file of ours, new lines: {n}": "本程序的文件，新增 {n} 行",
     "nothing was written; --write does it": "未写入；加 --write 写入",
     _NO_HOOKS: "它没有钩子：用 `schedule install` 定时沉淀会话，用 `context --write AGENTS.md` 告诉它要点",
     "Codex skips hooks that nobody trusts, in `codex exec` silently: trust them with /hooks":

@@ -169,8 +169,8 @@ def _added(text: str, at: int, parts: list[Part], key: str | int, value: Any) ->
     if parts:
         lead = text[at + 1:parts[0][1]]
         gap = text[parts[0][3]:parts[1][1]] if parts[1:] else "," + (lead if "\n" in lead else " ")
-        margin = gap.rpartition("\n")[2] if "\n" in gap else _margin(text, parts[-1][3])
-        return text[:parts[-1][3]] + gap + named + _printed(text, value, margin) + text[parts[-1][3]:]
+        before = text[:parts[-1][3]] + gap
+        return before + named + _printed(text, value, _margin(before, len(before))) + text[parts[-1][3]:]
     margin = _margin(text, at)
     inner, outer = ("", "") if _on_one_line(text) else (line_end + margin + _unit(text), line_end + margin)
     body = named + _printed(text, value, margin + _unit(text))

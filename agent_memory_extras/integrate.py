@@ -80,7 +80,7 @@ class Change(am.Record):
     change: str                              # "added", "unchanged", "removed", "refused", "would add"
     backup: str = ""
     why: str = ""
-    text: str = ""                           # the lines that are new in it
+    text: str = ""                           # the lines that are new in it, or to be put there by hand
     whole: bool = False
 
 
@@ -240,7 +240,7 @@ def _yaml_key(path: str, key: str, body: str, text: str, remove: bool) -> str:
         below = below[:next(n for n, line in enumerate(below) if re.match(r"[^\s#]", line))]
         if any(line.strip() == inner for line in below):
             return text
-        raise am.UsageError(f"{path} has a key {key} of your own", f"put under it by hand: {inner}")
+        raise am.UsageError(f"{path} has a key {key} of your own", "put our line under it by hand")
     if any(re.match(r"[{\[]|\.\.\.|---", line) for line in lines if line.rstrip() != "---" or line is not lines[0]):
         raise am.UsageError(f"{path} is not a plain YAML mapping", "add the lines by hand")
     return files.between(text, body, begin, end, path)
@@ -352,8 +352,8 @@ def _hermes(site: Site) -> Iterator[Place]:
         yield Place(path, "hooks", partial(_whole, path, _own(f"hermes_provider/{name}", written)), True)
     path = os.path.join(home, "config.yaml")
     yield Place(path, "hooks", partial(_yaml_key, path, "memory", f"memory:\n  provider: {NAME}"))
-    server = (f"    {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in _stdio(site).items())
-    yield Place(path, "mcp", partial(_yaml_key, path, "mcp_servers", "\n".join(["mcp_servers:", f"  {NAME}:", *server])))
+    server = json.dumps(_stdio(site), ensure_ascii=False)    # on one line, so that it can be put in by hand as well
+    yield Place(path, "mcp", partial(_yaml_key, path, "mcp_servers", f"mcp_servers:\n  {NAME}: {server}"))
 
 
 _NO_HOOKS = "it has no hooks: `schedule install` has its sessions digested, `context --write AGENTS.md` tells it what matters"
@@ -394,24 +394,31 @@ def integrated(name: str, site: Site) -> bool:
 
 def change(path: str, places: Sequence[Place], action: str, now: Any) -> Change:
     """What happens to one file: all of ours goes in or out at once; what cannot is told, and the rest is done."""
-    text, refused, whole = "", dict[str, None](), places[0].whole
     try:
-        old = text = files.read(path)
-        for place in places:
-            try:
-                text = place.edit(text, action == "remove")
-            except am.AgentMemoryError as fault:
-                refused[f"{fault.message} ({fault.hint})"] = None
-        why = "; ".join(refused)
+        old = files.read(path)
+        text, refused = _edited(old, places, action == "remove")
+        why = "; ".join(dict.fromkeys(fault for _, fault in refused))
+        by_hand = "\n".join(place.edit("", False).rstrip() for place, _ in refused if action != "remove" and not place.whole)
         if text == old:
-            return Change(path, "refused" if refused else "unchanged", "", why)
+            return Change(path, "refused" if refused else "unchanged", "", why, by_hand)
         if action == "print":
-            return Change(path, "would add", "", why, _new_lines(old, text), whole)
-        return Change(path, "removed" if action == "remove" else "added", _put(path, text, now, whole), why)
+            return Change(path, "would add", "", why, by_hand or _new_lines(old, text), places[0].whole)
+        return Change(path, "removed" if action == "remove" else "added", _put(path, text, now, places[0].whole), why, by_hand)
     except am.AgentMemoryError as fault:
         return Change(path, "refused", "", f"{fault.message} ({fault.hint})")
     except OSError as fault:                                 # its folder cannot be made
         return Change(path, "refused", "", f"{path}: {fault.strerror}")
+
+
+def _edited(text: str, places: Sequence[Place], remove: bool) -> tuple[str, list[tuple[Place, str]]]:
+    """A text with all edits that it takes, and those that it does not take with the reasons."""
+    refused = []
+    for place in places:
+        try:
+            text = place.edit(text, remove)
+        except am.AgentMemoryError as fault:
+            refused.append((place, f"{fault.message} ({fault.hint})"))
+    return text, refused
 
 
 def _put(path: str, text: str, now: Any, whole: bool) -> str:
@@ -474,7 +481,7 @@ def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:
         yield f"{say(one.change)}: {am.shown(one.path)}" + (f"  ({say('the old one is kept as {copy}', copy=one.backup)})"
                                                             if one.backup else "")
         if one.why:
-            yield "   " + am.shown(one.why)
+            yield "   " + am.shown(one.why) + (say("; by hand:") if one.text else "")
         if one.whole and one.text:
             yield "   " + say("a file of ours, new lines: {n}", n=len(one.text.splitlines()))
         elif one.text:
@@ -517,6 +524,7 @@ am.CHINESE.update({
     "no agent that we know is here": "本机没有已知的智能体",
     "a Claude Code that runs now may write over .claude.json; then: claude mcp add -s user agent_memory -- {mcp}":
         "正在运行的 Claude Code 可能覆盖 .claude.json；那时请执行：claude mcp add -s user agent_memory -- {mcp}",
+    "; by hand:": "；请手动加入：",
     "found": "已找到", "not found": "未找到", "integrated": "已接入",
     "added": "已写入", "removed": "已移除", "unchanged": "无需改动", "refused": "未改动", "would add": "将写入",
     "the old one is kept as {copy}": "旧文件保存为 {copy}",

@@ -297,7 +297,7 @@ class Refused(Spec):
         ("opencode", ".config/opencode/opencode.jsonc", '{\n  "theme": "dark", // dark\n}\n', "comments would be lost"),
         ("dsh", ".dsh/cordis.patch.yml", "insert: x\n", "not a YAML list"),
         ("dsh", ".dsh/cordis.patch.yml", "  - insert: x\n", "indented"),
-        ("hermes", ".hermes/config.yaml", "memory:\n  provider: mem0\n", "provider: agent_memory"),
+        ("hermes", ".hermes/config.yaml", "memory:\n  provider: mem0\n", "a key memory of your own"),
         ("hermes", ".hermes/config.yaml", "{model: x}\n", "not a plain YAML mapping"),
     )
 
@@ -309,6 +309,7 @@ class Refused(Spec):
                 mine = next(one for one in done["files"] if one["path"] == str(path))
                 self.assertIn(why, mine["why"])
                 self.assertNotIn("\n", mine["why"])
+                self.assertIn("agent_memory" if "hooks" not in why else "hook --root", mine["text"])
                 self.assertTrue(path.read_text().startswith(text))
                 self.assertEqual(path.read_text() == text, mine["change"] == "refused")
                 self.assertIn("added", [one["change"] for one in done["files"]])
@@ -324,6 +325,14 @@ class Refused(Spec):
 
         self.assertEqual([one["change"] for one in done["files"]], ["refused"] * 3)
         self.assertIn("refused", self.run_main("integrate", "codex", "--write")[1])
+
+    def test_what_to_put_there_by_hand_is_printed(self) -> None:
+        self.put(".gemini/settings.json", "{ // dark\n}\n")
+        code, out, err = self.run_main("integrate", "gemini", "--write", "--no-skill")
+
+        self.assertEqual((code, err), (1, ""))
+        self.assertIn("comments would be lost (add the lines by hand); by hand:\n   | {\n   |   \"hooks\": {\n", out)
+        self.assertIn('   |   "mcpServers": {\n', out)
 
     def test_a_skill_of_the_same_name_by_somebody_else_stays(self) -> None:
         path = self.put(".agents/skills/agent-memory/SKILL.md", "mine")
@@ -345,7 +354,7 @@ class Surgery(unittest.TestCase):
 
     def test_put_in_and_taken_out_again(self) -> None:
         for text in ("{}", "{}\n", '{"a":1}', '{"a": 1, "b": [1,2]}', '{\n  "a": {}\n}\n', '{\n\t"a": [\n\t\t1\n\t]\n}',
-                     '{\n      "a": "}]\\"", "b": 2\n}'):
+                     '{\n      "a": "}]\\"", "b": 2\n}', '{ "a": 1\n, "b": 2\n}'):
             for path in (("x",), ("x", "y"), ("x", 0), ("b", "c")):
                 with self.subTest(text=text, path=path):
                     if path[0] == "b" and '"b"' in text:

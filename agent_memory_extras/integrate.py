@@ -506,6 +506,8 @@ def _integrate(memory: am.AgentMemory, args: Namespace) -> Integrated | Known:
     site = Site(env, program(), os.path.abspath(memory.root), chinese, args.project and os.path.abspath(args.project))
     if args.print + args.write + args.remove > 1:
         raise am.UsageError("one of --print, --write and --remove")
+    if not args.agent and (args.write or args.remove):
+        raise am.UsageError("which agent?", f"{', '.join(AGENTS)}, or all that are here")
     if not args.agent:
         return Known(tuple({"agent": name, "found": found(agent, site), "integrated": integrated(name, site)}
                            for name, agent in AGENTS.items()))

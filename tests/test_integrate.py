@@ -173,6 +173,7 @@ class Agents(Spec):
     def test_a_name_that_is_none_and_two_wishes_at_once_are_refused(self) -> None:
         self.assertEqual(self.run_main("integrate", "emacs")[0], 2)
         self.assertEqual(self.run_main("integrate", "codex", "--write", "--remove")[0], 2)
+        self.assertEqual(self.run_main("integrate", "--write")[0], 2)
 
     def test_people_read_what_would_be_written(self) -> None:
         code, out, _ = self.run_main("integrate", "codex")

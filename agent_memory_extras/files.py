@@ -1,13 +1,19 @@
 """Files of other programs, changed with care: read whole, replaced atomically, a copy of the old beside it."""
 from __future__ import annotations
 
+import json
 import os
+import re
 
 from agent_memory import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
+    from typing import Any
+
+    Part = tuple[str | int, int, int, int]   # key, where it starts, where its value starts, where that ends
 
 
 def read(path: str) -> str:
@@ -76,3 +82,122 @@ def between(text: str, body: str | None, begin: str, end: str, where: str) -> st
     if not ours or not text:
         return text + ours
     return text + ("" if text.endswith("\n") else line_end) + line_end + ours
+
+
+# ── JSON ─────────────────────────────────────────────────────────────────────
+# Changed as text, not printed anew: whoever wrote [1, 2] on one line, 1e5 or \u00e9 finds it as it was.
+
+BLANK = " \t\r\n\ufeff"                     # a byte order mark stands before the first value, if anywhere
+
+
+def parsed(text: str, where: str) -> dict[str, Any]:
+    """The object that a JSON text is, {} for none.  UsageError when it is another thing, or names a key twice."""
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise UsageError(f"{where}: a key stands twice in one object", "take one of them out by hand")
+        return dict(pairs)
+
+    if not text.strip(BLANK):
+        return {}
+    try:
+        value = json.loads(text.strip(BLANK), object_pairs_hook=once)
+    except (ValueError, RecursionError) as fault:
+        line = f" in line {fault.lineno}" if isinstance(fault, json.JSONDecodeError) else ""
+        raise UsageError(f"{where} is not plain JSON{line}: comments would be lost", "add the lines by hand") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} is JSON, but no object", "mend the file by hand")
+    return value
+
+
+def placed(text: str, path: Sequence[str | int], value: Any) -> str:
+    """A JSON text with `value` at `path`, a number of the path being a place in an array; all else is as it was."""
+    text = text if text.strip(BLANK) else "{}\n"
+    at = _first(text, 0)
+    for depth, key in enumerate(path):
+        parts = _parts(text, at)
+        here = next((part for part in parts if part[0] == key), None)
+        if here is None:
+            for outer in reversed(path[depth + 1:]):
+                value = [value] if isinstance(outer, int) else {outer: value}
+            return _added(text, at, parts, key, value)
+        at = here[2]
+    return text[:at] + _printed(text, value, _margin(text, at)) + text[here[3]:] if here else text
+
+
+def taken(text: str, path: Sequence[str | int]) -> str:
+    """A JSON text without what stands at `path`, nor the containers that are empty for it; all else is as it was."""
+    at = _first(text, 0)
+    for key in path[:-1]:
+        at = next(part for part in _parts(text, at) if part[0] == key)[2]
+    parts = _parts(text, at)
+    number = [part[0] for part in parts].index(path[-1])
+    if len(parts) == 1 and len(path) > 1:
+        return taken(text, path[:-1])
+    if len(parts) == 1:
+        return text[:at + 1] + text[_first(text, parts[0][3]):]
+    if number == 0:
+        return text[:parts[0][1]] + text[parts[1][1]:]
+    return text[:parts[number - 1][3]] + text[parts[number][3]:]
+
+
+def _first(text: str, at: int) -> int:
+    """Where the first character from `at` on stands that is not blank."""
+    return at + len(text[at:]) - len(text[at:].lstrip(BLANK))
+
+
+def _parts(text: str, at: int) -> list[Part]:
+    """The members of the object or array that opens at `at`."""
+    decode, parts = json.JSONDecoder().raw_decode, list[tuple[str | int, int, int, int]]()
+    here = _first(text, at + 1)
+    while text[here] not in "]}":
+        start, key = here, len(parts)
+        if text[at] == "{":
+            key, here = decode(text, here)
+            here = _first(text, _first(text, here) + 1)              # past the colon
+        end = decode(text, here)[1]
+        parts.append((key, start, here, end))
+        here = _first(text, end)
+        if text[here] == ",":
+            here = _first(text, here + 1)
+    return parts
+
+
+def _added(text: str, at: int, parts: list[Part], key: str | int, value: Any) -> str:
+    """One more member at the end of a container, set as its neighbours are."""
+    named = "" if isinstance(key, int) else json.dumps(key, ensure_ascii=False) + ": "
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    if parts:
+        lead = text[at + 1:parts[0][1]]
+        gap = text[parts[0][3]:parts[1][1]] if parts[1:] else "," + (lead if "\n" in lead else " ")
+        before = text[:parts[-1][3]] + gap
+        return before + named + _printed(text, value, _margin(before, len(before))) + text[parts[-1][3]:]
+    margin = _margin(text, at)
+    inner, outer = ("", "") if _on_one_line(text) else (line_end + margin + _unit(text), line_end + margin)
+    body = named + _printed(text, value, margin + _unit(text))
+    return text[:at + 1] + inner + body + outer + text[_first(text, at + 1):]
+
+
+def _printed(text: str, value: Any, margin: str) -> str:
+    """A value as JSON in the manner of a text, its further lines behind `margin`."""
+    if _on_one_line(text):
+        return json.dumps(value, ensure_ascii=False)
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    return json.dumps(value, ensure_ascii=False, indent=_unit(text)).replace("\n", line_end + margin)
+
+
+def _unit(text: str) -> str:
+    """What a JSON text indents one level with."""
+    found = re.search(r"\n([ \t]+)\S", text)
+    return found[1] if found else "  "
+
+
+def _on_one_line(text: str) -> bool:
+    """Whether a JSON text with anything in it has no line breaks."""
+    body = text.strip(BLANK)
+    return "\n" not in body and bool(body.strip("{} "))
+
+
+def _margin(text: str, at: int) -> str:
+    """What the line of a place begins with."""
+    line = text[text.rfind("\n", 0, at) + 1:at]
+    return line[:len(line) - len(line.lstrip(" \t"))]

@@ -47,6 +47,12 @@ class Fault(Exception):
         self.code, self.message = code, message
 
 
+class Held(am.AgentMemoryError):
+    """What commands its reader is neither shown to a model nor released by one."""
+
+    kind = "quarantined"
+
+
 # ── tools ──
 
 class Tool(am.Record):
@@ -90,7 +96,7 @@ TOOLS = {
 def parameters(settings: am.Settings) -> dict[str, dict[str, Any]]:
     """The schema of every parameter of every tool, by name."""
     def text(description: str, longest: int = 200, **more: Any) -> dict[str, Any]:
-        return {"type": "string", "description": description, "maxLength": longest, **more}
+        return {"type": "string", "description": description, **({} if "enum" in more else {"maxLength": longest}), **more}
 
     def number(description: str, least: int, most: int) -> dict[str, Any]:
         return {"type": "integer", "description": description, "minimum": least, "maximum": most}
@@ -157,8 +163,8 @@ def unlike(value: Any, rule: Mapping[str, Any]) -> str:
         return "" if fits else f"a whole number from {rule['minimum']} to {rule['maximum']}"
     if not isinstance(value, str):
         return "text"
-    if "enum" in rule and value not in rule["enum"]:
-        return f"one of {', '.join(rule['enum'])}"
+    if "enum" in rule:
+        return "" if value in rule["enum"] else f"one of {', '.join(rule['enum'])}"
     if not rule.get("minLength", 0) <= len(value.strip()) or len(value) > rule["maxLength"]:
         return f"text of {rule.get('minLength', 0)} to {rule['maxLength']} characters"
     if "pattern" in rule and not re.search(rule["pattern"], value):
@@ -266,6 +272,8 @@ class Server:
         """A verb's result, as text and for clients that know it as data."""
         if name == "remember":
             given = {"project": self._memory.settings.choice("PROJECT") or None, **given}
+        if name in ("get", "verify") and "quarantined" in self._memory.get(**given).flags:
+            raise Held("this memory tries to command whoever reads it", "only a person may look at it or release it")
         result = getattr(self._memory, name)(**given)
         done: dict[str, Any] = {"content": [{"type": "text", "text": text_of(name, result, self._memory)}], "isError": False}
         return done | ({"structuredContent": data_of(name, result, self._memory)} if self._version >= STRUCTURED else {})

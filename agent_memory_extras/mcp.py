@@ -294,6 +294,8 @@ class Server:
 
         if am.guarded(tried, failed, {}) == 130:           # without variables it never lets a fault of ours end the server
             raise KeyboardInterrupt
+        if not done:
+            failed(am.AgentMemoryError("a pipe to a program that helps was closed", "call again"))
         return done[0]
 
 

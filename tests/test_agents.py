@@ -29,7 +29,7 @@ DSH = os.environ.get("AGENT_MEMORY_TEST_DSH") or shutil.which("dsh")
 UNZIPS = shutil.which("zstd") or find_spec("zstandard") or sys.version_info >= (3, 14)
 BARE = {name: value for name, value in os.environ.items()
         if not name.startswith(("AGENT_MEMORY_", "HERMES_", "DSH_", "DEEPSEEK_", "ANTHROPIC_", "OPENAI_"))
-        and not name.lower().endswith("_proxy")} | {"NO_PROXY": "127.0.0.1", "AGENT_MEMORY_VECTORS": "local"}
+        and not name.lower().endswith("_proxy")} | {"NO_PROXY": "127.0.0.1", "AGENT_MEMORY_VECTOR_BACKEND": "local"}
 SECONDS = 120
 
 

@@ -429,8 +429,8 @@ class Process(unittest.TestCase):
                 "print(' '.join(sys.modules), file=sys.stderr)")
         process = self.start("mcp", "--root", str(self.root), code=code)
         err = process.communicate(frame("initialize") + b"\n" + frame("tools/list"))[1].decode().split()
-        heavy = {"argparse", "datetime", "dataclasses", "difflib", "hashlib", "logging", "random", "socket", "subprocess", "asyncio",
-                 "tempfile", "urllib.request", "numpy"}
+        heavy = {"argparse", "asyncio", "datetime", "dataclasses", "difflib", "hashlib", "logging", "numpy", "random", "socket",
+                 "subprocess", "tempfile", "urllib.request"}
 
         bare = [sys.executable, "-c", "import sys; print(' '.join(sys.modules))"]
         before = subprocess.run(bare, capture_output=True, text=True, check=True, env=BARE).stdout.split()

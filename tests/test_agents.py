@@ -158,9 +158,11 @@ class Agent:
         self.home.mkdir()
         self.work.mkdir()
         self.memory = am.AgentMemory(self.root, environment={})
+        # An agent may ask PWD where it is, and leaves behind what it unpacks.
+        self.places = {"PWD": str(self.work), "TMPDIR": str(self.folder), "HOME": str(self.home)}
 
     def run_in(self, command: list[str], **environment: str) -> str:
-        done = subprocess.run(command, cwd=self.work, env={**BARE, "PWD": str(self.work), **environment}, timeout=SECONDS,
+        done = subprocess.run(command, cwd=self.work, env={**BARE, **self.places, **environment}, timeout=SECONDS,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
@@ -236,7 +238,7 @@ class OpenCode(Agent, unittest.TestCase):
             "mcp": {"agent_memory": server}}))
         offline = {f"OPENCODE_DISABLE_{what}": "1" for what in ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")}
         homes = {f"XDG_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CONFIG", "DATA", "CACHE", "STATE")}
-        return self.run_in([str(OPENCODE), "run", prompt], HOME=str(self.home), npm_config_registry="http://127.0.0.1:9/",
+        return self.run_in([str(OPENCODE), "run", prompt], npm_config_registry="http://127.0.0.1:9/",
                            **offline, **homes)
 
     def log(self) -> Path | None:

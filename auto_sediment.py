@@ -89,6 +89,22 @@ def talk(turns: Iterable[Turn]) -> str:
     return "\n".join(f"{'用户' if turn.role == 'user' else '助手'}: {turn.text}" for turn in turns)
 
 
+def origin(fact: str, turns: Iterable[Turn]) -> Turn | None:
+    """The turn that a fact was said in: one that has it word for word, of the user's first, else one with most of its terms."""
+    def squeezed(text: str) -> str:
+        return "".join(text.split()).casefold()
+
+    wanted, terms = squeezed(fact).rstrip("…"), set(am.tokenize_terms(fact))
+    best, most_of_it = None, 0.0
+    for turn in sorted(turns, key=lambda turn: turn.role != "user"):
+        if wanted in squeezed(turn.text):
+            return turn
+        share = len(terms & set(am.tokenize_terms(turn.text))) / max(1, len(terms))
+        if share > max(most_of_it, 0.6):
+            best, most_of_it = turn, share
+    return best
+
+
 def batches(turns: Iterable[Turn], size: int) -> Iterator[list[Turn]]:
     """Runs of whole turns whose talk fits in `size` characters; a longer turn stands alone."""
     batch: list[Turn] = []
@@ -127,6 +143,16 @@ def below(path: str, folder: str) -> bool:
     """Whether a place is a folder or lies in it."""
     path, folder = (os.path.realpath(os.path.expanduser(name.replace("\0", ""))) for name in (path, folder))
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def project_of(cwd: str) -> str | None:
+    """The project of a folder: the name of the nearest one above it that has a .git, else its own; none for ~ and /."""
+    cwd = os.path.normpath(cwd) if os.path.isabs(cwd) else ""
+    folder, tops = cwd, ("", "/", os.path.normpath(os.path.expanduser("~")))
+    while folder not in tops and not os.path.lexists(os.path.join(folder, ".git")):
+        folder = os.path.dirname(folder)
+    found = cwd if folder in tops else folder                  # a .git in ~ holds settings, not everything below
+    return None if found in tops else os.path.basename(found)
 
 
 def one_line(text: str) -> str:
@@ -1613,6 +1639,7 @@ class Sediment:
         self._memory, self._options, self._note = memory, options, note
         self._cursor = Cursor(memory.slot("sediment"))
         self._left: int | None = options.max
+        self._archives = options.archive == "on" or options.archive is None and memory.settings["digest"]["archive"]
         self._logs = self._unknown = 0
         self.data: list[dict[str, Any]] = []
         self.errors: dict[str, am.AgentMemoryError] = {}
@@ -1749,9 +1776,8 @@ class Sediment:
     def _batch(self, session: Session, batch: list[Turn], entry: dict[str, Any]) -> None:
         """Digest a run of turns; they count as read once what they hold is on disk, so nothing of it is left out."""
         options = self._options
-        source = f"{session.agent}:{session.session}#{batch[0].seq}-{batch[-1].seq}"
-        result = self._memory.digest(talk(batch), apply=options.apply, verified=options.verified, source=source,
-                                     session=session.session)
+        result = self._memory.digest(talk(batch), apply=options.apply, verified=options.verified,
+                                     origin=lambda fact: self._provenance(session, batch, fact))
         entry["facts"] += [fact.to_dict() for fact in result.facts]
         entry["applied"] += [kept.to_dict() for kept in result.applied]
         if self._left is not None:
@@ -1759,7 +1785,17 @@ class Sediment:
         if result.degraded:
             self._note("weak", why=result.degraded)
         if options.apply:
+            if self._archives:
+                self._memory.archive(session.agent, session.session, [turn.to_dict() for turn in batch])
             self._cursor.consume(session, batch)
+
+    def _provenance(self, session: Session, batch: Sequence[Turn], fact: am.Fact) -> dict[str, Any]:
+        """Where a fact comes from: the turn, its speaker and time, the session, and the project unless it is of the person."""
+        turn = origin(fact.content, batch)
+        place = turn.seq if turn else f"{batch[0].seq}-{batch[-1].seq}"
+        known = {"source": f"{session.agent}:{session.session}#{place}", "session": session.session,
+                 "project": None if fact.category in self._memory.settings["digest"]["personal"] else project_of(session.cwd)}
+        return known | {"seq": turn.seq, "speaker": turn.role, "said_at": turn.at or None} if turn else known
 
 
 # ── Command line ─────────────────────────────────────────────────────────────
@@ -1780,6 +1816,7 @@ def parser() -> ArgumentParser:
     act.add_argument("--dry-run", action="store_true", help="only show it (default)")
     parse.add_argument("--verified", action="store_true", help="keep the facts as verified")
     parse.add_argument("--include-subagents", action="store_true", help="read what sub-agents were told, too")
+    parse.add_argument("--archive", choices=("on", "off"), help="keep the digested turns for `source` (default: digest.archive)")
     parse.add_argument("--max", type=am.at_least_one, metavar="N", help="read no further once N facts were found; the rest waits")
     parse.add_argument("--root", metavar="DIR", help="the data root")
     parse.add_argument("--lang", choices=("en", "zh"), help="language of messages")

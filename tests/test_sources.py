@@ -1,0 +1,143 @@
+"""Where a digested memory comes from, and the turns it came from.
+
+    python3 -m unittest tests.test_sources
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(HERE))
+
+import agent_memory as am  # noqa: E402  the module beside this folder, installed or not
+import auto_sediment as sediment  # noqa: E402
+from agent_memory_extras import sources  # noqa: E402
+
+TALK = (("user", "We decided to use Postgres 16 for orders. My password is hunter2, by the way."),
+        ("assistant", "Noted. 建议把缓存放在 Redis。"),
+        ("user", "好的。我偏好用中文回答"))
+
+
+class Learned(unittest.TestCase):
+    """A folder that is the home, with a session of Claude Code in it that was digested."""
+
+    ARCHIVE = "off"
+
+    def setUp(self) -> None:
+        self.home = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(mock.patch.dict(os.environ, {"HOME": str(self.home), "LC_ALL": "C.UTF-8"}, clear=True))
+        self.shop = self.home / "work" / "shop" / "backend"
+        self.shop.mkdir(parents=True)
+        (self.shop.parent / ".git").mkdir()
+        self.log = self.home / ".claude" / "projects" / "-work-shop" / "5e55.jsonl"
+        self.log.parent.mkdir(parents=True)
+        self.log.write_text("".join(json.dumps(
+            {"type": role, "uuid": f"u{at}", "sessionId": "5e55", "cwd": str(self.shop), "timestamp": f"2026-11-30T08:0{at}:00.5Z",
+             "message": {"role": role, "content": text}}) + "\n" for at, (role, text) in enumerate(TALK)), encoding="utf-8")
+        self.run_it(sediment.main, "--all", "--apply", "--archive", self.ARCHIVE)
+        self.memory = self.enterContext(am.AgentMemory(self.home / "memory"))
+
+    def run_it(self, main: Any, *words: str) -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            main(["--root", str(self.home / "memory"), *words])
+        return out.getvalue()
+
+    def memory_of(self, word: str) -> am.Memory:
+        [found] = [memory for memory in self.memory.list() if word in memory.content]
+        return found
+
+
+class Provenance(Learned):
+    """A digested memory knows its turn, who said it and when, its session, and its project unless it is of the person."""
+
+    def test_each_fact_is_traced_to_its_own_turn(self) -> None:
+        for word, turn, speaker, minute, project in (
+                ("Postgres", 0, "user", 0, "shop"), ("Redis", 1, "assistant", 1, "shop"), ("偏好", 2, "user", 2, None)):
+            with self.subTest(word):
+                memory = self.memory_of(word)
+                self.assertEqual(
+                    (memory.source, memory.session, memory.seq, memory.speaker, memory.said_at, memory.project),
+                    (f"claude-code:5e55#{turn}", "5e55", turn, speaker, f"2026-11-30T08:0{minute}:00+00:00", project))
+
+    def test_a_person_outranks_the_assistant_who_said_the_same(self) -> None:
+        turns = [sediment.Turn("assistant", "we use Postgres", 1), sediment.Turn("user", "yes: we  use\npostgres", 2)]
+
+        self.assertEqual(sediment.origin("we use Postgres", turns).seq, 2)
+
+    def test_other_words_are_traced_by_their_terms_or_not_at_all(self) -> None:
+        turns = [sediment.Turn("user", "the orders live in Postgres sixteen since May", 4), sediment.Turn("user", "fine", 5)]
+
+        self.assertEqual(sediment.origin("orders live in Postgres", turns).seq, 4)
+        self.assertIsNone(sediment.origin("something else entirely", turns))
+
+    def test_the_project_is_the_repository(self) -> None:
+        for cwd, project in ((str(self.shop), "shop"), (str(self.home / "work"), "work"), (str(self.home), None), ("/", None),
+                             ("", None), ("/gone/away", "away")):
+            with self.subTest(cwd):
+                self.assertEqual(sediment.project_of(cwd), project)
+
+
+class Source(Learned):
+    """`source` shows the turns a memory comes from, masked, or says that nothing is left of them."""
+
+    def test_the_turn_and_its_neighbours_are_shown_masked(self) -> None:
+        told = sources.origin(self.memory, self.memory_of("Redis").id)
+
+        self.assertEqual((told.found, [turn["said"] for turn in told.turns]), ("log", [False, True, False]))
+        self.assertIn("[已脱敏:password]", told.turns[0]["text"])
+        spoken = self.run_it(am.main, "source", self.memory_of("Postgres").id)
+        self.assertIn("   | We decided to use Postgres 16", spoken)
+        self.assertNotIn("hunter2", spoken)
+
+    def test_a_log_that_moved_can_be_named(self) -> None:
+        id = self.memory_of("Postgres").id
+        moved = self.home / "old.jsonl"
+        self.log.rename(moved)
+
+        self.assertEqual(sources.origin(self.memory, id).found, "gone")
+        self.assertIn("nothing was kept", self.run_it(am.main, "source", id))
+        self.assertEqual(sources.origin(self.memory, id, str(moved)).path, str(moved))
+
+    def test_what_a_person_typed_in_comes_from_no_conversation(self) -> None:
+        id = self.memory.remember("typed in", source="notes").id
+
+        self.assertEqual(sources.origin(self.memory, id).found, "none")
+        self.assertEqual(self.run_it(am.main, "source", id), f"{id} comes from no conversation: notes\n")
+
+
+class Archived(Learned):
+    """With --archive on the digested turns outlive their log."""
+
+    ARCHIVE = "on"
+
+    def test_they_are_shown_when_the_log_is_gone(self) -> None:
+        id = self.memory_of("Redis").id
+        self.log.unlink()
+        told = sources.origin(self.memory, id)
+
+        self.assertEqual((told.found, len(told.turns)), ("archive", 3))
+        self.assertNotIn("hunter2", json.dumps(told.to_dict()))
+        self.assertEqual(json.loads(self.run_it(am.main, "source", id, "--json"))["data"]["found"], "archive")
+
+    def test_forgetting_the_memory_forgets_its_turn(self) -> None:
+        memory = self.memory_of("Redis")
+        self.memory.forget(memory.id)
+
+        self.assertNotIn("Redis", json.dumps(self.memory.archived("claude-code", "5e55"), ensure_ascii=False))
+
+
+del Learned                                # it is no test itself
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -10203,6 +10203,18 @@ EXTRAS = {
 _MEEK = frozenset(("hook",))             # an agent waits for it: whatever is wrong, its exit code is 0
 
 
+def beside(module: str) -> Any:
+    """A module of agent_memory_extras; None where that package is not beside this file."""
+    from importlib import import_module
+    name = f"agent_memory_extras.{module}"
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as fault:
+        if fault.name not in (name, "agent_memory_extras", "auto_sediment"):
+            raise
+        return None
+
+
 def arg(*names: str, **how: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     """One argument of a command, as argparse wants it."""
     return names, how
@@ -10680,8 +10692,11 @@ _FIX = arg("--fix", action="store_true", help="mend what is safe to mend")
 
 @command("doctor", _FIX, show=_show_examined)
 def _doctor(memory: AgentMemory, args: Namespace) -> Examined:
-    """Look for drift between files, loose modes, odd dates and a silent cron job; exit code 1 when something is wrong."""
-    return memory.doctor(args.fix)
+    """Look for drift between files, loose modes, odd dates, unread session logs and a silent cron job; exit code 1 when
+    something is wrong."""
+    found, agents = memory.doctor(args.fix), beside("agents")
+    more = tuple(agents.findings(memory)) if agents else ()
+    return replace(found, findings=(*found.findings, *more), left=(*found.left, *more) if found.fixed else found.left)
 
 
 @command("audit", _FIX, show=_show_examined)
@@ -10992,24 +11007,12 @@ _COMMON = (arg("--root", metavar="DIR", help="the data root"),
 def _parsed(words: list[str]) -> Namespace:
     """The arguments, with --root, --json and --lang before or after the verb."""
     wanted = _verb(words)
-    if wanted in EXTRAS:
-        _enter_extra(wanted)
+    if wanted in EXTRAS and beside(EXTRAS[wanted][0]) is None:
+        raise UsageError(f"`{wanted}` needs the package agent_memory_extras, which is not beside agent_memory.py",
+                         "copy that folder and auto_sediment.py too, or pip install the project")
     if wanted and wanted not in COMMANDS:
         raise UsageError(f"there is no command {wanted!r}", _nearest(wanted, COMMANDS | EXTRAS))
     return wanted and _simply_parsed(COMMANDS[wanted], words) or _fully_parsed(words, wanted)
-
-
-def _enter_extra(name: str) -> None:
-    """Let the module of a command outside this file enter it into the table."""
-    from importlib import import_module
-    module = f"agent_memory_extras.{EXTRAS[name][0]}"
-    try:
-        import_module(module)
-    except ModuleNotFoundError as fault:
-        if fault.name not in (module, module.partition(".")[0]):
-            raise
-        raise UsageError(f"`{name}` needs the package agent_memory_extras, which is not beside agent_memory.py",
-                         "copy that folder too, or pip install the project") from None
 
 
 def _simply_parsed(entry: Command, words: list[str]) -> Namespace | None:

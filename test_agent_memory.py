@@ -62,6 +62,8 @@ class Spec(unittest.TestCase):
 
     def setUp(self) -> None:
         self.root = Path(self.enterContext(tempfile.TemporaryDirectory())) / "root"
+        bare = {key: value for key, value in os.environ.items() if not key.endswith(("_HOME", "_DIR"))}
+        self.enterContext(mock.patch.dict(os.environ, bare | {"HOME": str(self.root.parent)}, clear=True))     # no agent's logs
         self.today = datetime(2026, 8, 17, 3, 31, 6, tzinfo=UTC)
         self.environment: dict[str, str] = {}
         self.memory = self.reopen()

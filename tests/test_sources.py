@@ -136,6 +136,40 @@ class Archived(Learned):
         self.assertNotIn("Redis", json.dumps(self.memory.archived("claude-code", "5e55"), ensure_ascii=False))
 
 
+class Doctor(Learned):
+    """`doctor` tells which agents are here, what of their sessions is new, and who reads them."""
+
+    def findings(self) -> dict[tuple[str, str], tuple[str, bool]]:
+        found = json.loads(self.run_it(am.main, "doctor", "--json"))["data"]["findings"]
+        return {(one["kind"], one["where"]): (one["what"], one["trouble"]) for one in found}
+
+    def test_sessions_and_new_turns_are_counted(self) -> None:
+        self.assertEqual(self.findings()["agent", "claude-code"], ("1 sessions, 0 with something new", False))
+        with self.log.open("a", encoding="utf-8") as log:
+            more = {"type": "user", "uuid": "u9", "sessionId": "5e55", "message": {"role": "user", "content": "more"}}
+            log.write(json.dumps(more) + "\n")
+        self.assertEqual(self.findings()["agent", "claude-code"], ("1 sessions, 1 with something new: 1 turns", False))
+
+    def test_logs_that_will_be_deleted_unread_are_trouble(self) -> None:
+        self.assertEqual(self.findings()["logs vanish", "claude-code"],
+                         ("deletes its logs after 30 days (cleanupPeriodDays)", False))
+        (self.home / ".claude" / "settings.json").write_text('{"cleanupPeriodDays": 10}')
+        self.log.write_text(self.log.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        week_ago = self.memory.now().timestamp() - 7 * 86_400
+        os.utime(self.log, (week_ago, week_ago))
+        what, trouble = self.findings()["logs vanish", "claude-code"]
+
+        self.assertTrue(trouble)
+        self.assertIn("after 10 days (cleanupPeriodDays); one that was never read is 7 days old", what)
+
+    def test_the_timer_and_the_last_run_are_told(self) -> None:
+        found = self.findings()
+
+        self.assertEqual(found["timer", "none"], ("nothing reads logs by itself: schedule install", False))
+        self.assertEqual([what for (kind, _), what in found.items() if kind == "last run"],
+                         [("1 sessions, 3 memories added", False)])
+
+
 del Learned                                # it is no test itself
 
 

@@ -180,6 +180,10 @@ def inside(text: str, tag: str) -> tuple[list[str], str]:
     return found, "".join(rest) + text[at:]
 
 
+class Unknown(am.LogUnreadable):
+    """A file that is no log of a kind we know."""
+
+
 # ── Messages ─────────────────────────────────────────────────────────────────
 # key → English, Chinese.
 
@@ -574,7 +578,7 @@ class Database:
         for schema in SCHEMAS:
             if tables >= schema.tables:
                 return schema
-        raise am.LogUnreadable(f"{self.path}: a database, but of no agent that is known", "known: opencode.db, state.db of Hermes")
+        raise Unknown(f"{self.path}: a database, but of no agent that is known", "known: opencode.db, state.db of Hermes")
 
 
 class Tree:
@@ -1296,10 +1300,6 @@ class Transcript(Messages):
         super().take({"messages": objects(record.get("transcript"))})
 
 
-class Unknown(am.LogUnreadable):
-    """A file that is no log of a kind we know."""
-
-
 GENERATION = re.compile(r"session(?:\.v(\d{1,4}))?\.jsonl(?:\.zstd?)?")
 READERS = (Dsh, Claude, Codex, Gemini, OpenCode, Hermes, ChatGpt, ShareGpt, CursorAgent, Cline, Transcript, Messages)
 GENERIC = (ShareGpt, Transcript, Messages)                  # a file without a turn is none of these
@@ -1318,7 +1318,7 @@ def reader_for(first: dict[str, Any] | None, path: str, agent: str = "", fault: 
             return reader()
     place = Dsh.agent if GENERATION.fullmatch(os.path.basename(path)) else agent
     for reader in READERS:
-        if reader.agent == place:
+        if reader.agent == place and not reader.whole:
             return reader()
     raise unrecognised(path, fault)
 

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 import unittest
@@ -357,7 +358,8 @@ class GeminiCli(Spec):
         session = self.read(header(), gemini(told, "m0"), gemini("a", "8b894619-be7f-4a96-9f12-dd02404b1dd9"), gemini("b", "m2"))
 
         self.assertEqual([(turn.at, turn.key) for turn in session.turns],
-                         [("2026-11-29T18:50:31+00:00", "8b894619-be7f-4a96-9f12-dd02404b1dd9"), ("2026-11-29T18:50:31+00:00", "")])
+                         [("2026-11-29T18:50:31+00:00", "8b894619-be7f-4a96-9f12-dd02404b1dd9"),
+                          ("2026-11-29T18:50:31+00:00", "")])
         self.assertEqual((session.cwd, session.session), ("/work/shop", PARENT))
 
     def test_the_header_tells_a_sub_agent(self) -> None:
@@ -451,6 +453,36 @@ class Found(Spec):
         os.rename(path, f"{path}.zst")
         self.assertEqual(self.said("--session", path), ["hi"])
         self.assertEqual(self.said("--file", path + ".zst"), ["hi"])
+
+    def test_the_sessions_of_a_database_are_found_one_by_one(self) -> None:
+        path = self.place / ".hermes" / "state.db"
+        path.parent.mkdir()
+        with contextlib.closing(sqlite3.connect(path)) as base, base:
+            base.execute("CREATE TABLE sessions (id, source, parent_session_id, started_at, cwd)")
+            base.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id, role, content, timestamp)")
+            for number, project in enumerate(("/work/shop", "/work/other")):
+                base.execute("INSERT INTO sessions VALUES (?, 'cli', NULL, ?, ?)", (f"h{number}", 10 + number, project))
+                base.execute("INSERT INTO messages (session_id, role, content, timestamp) VALUES (?, 'user', ?, ?)",
+                             (f"h{number}", f"决定：用 {number}", 10 + number))
+        self.codex_log(meta(), legacy("user", "older"), at=1)
+
+        self.assertEqual(self.said("--all"), ["older", "决定：用 0", "决定：用 1"])
+        self.assertEqual(self.said("--latest"), ["决定：用 1"])
+        self.assertEqual(self.said("--agent", "hermes", "--project", "/work/shop"), ["决定：用 0"])
+        self.assertEqual(sorted(self.said("--dir", str(path.parent))), ["决定：用 0", "决定：用 1"])
+        self.run_it("--all", "--apply")
+        self.assertEqual((len(self.kept()), self.said("--all"), self.said("--dir", str(path.parent))), (2, [], []))
+
+    def test_a_file_of_many_sessions_is_left_alone_once_it_was_read(self) -> None:
+        chats = [{"id": f"c{number}", "current_node": "n", "mapping": {"n": {"message": {
+            "id": f"m{number}", "author": {"role": "user"}, "content": {"content_type": "text", "parts": [f"决定：用 {number}"]}}}}}
+            for number in range(2)]
+        self.write("old/conversations.json", json.dumps(chats).encode())
+        self.run_it("--dir", str(self.place / "old"), "--apply")
+
+        self.assertEqual(len(self.kept()), 2)
+        with mock.patch.object(sediment, "read_sessions", side_effect=AssertionError("read again")):
+            self.assertEqual(self.run_it("--dir", str(self.place / "old"), "--apply")[0], 0)
 
     def test_a_directory_is_searched_for_logs_of_every_kind(self) -> None:
         self.write("old/a/one.jsonl", claude("claude"), at=1)
@@ -640,7 +672,7 @@ class RealPrograms(unittest.TestCase):
 
     def test_each_log(self) -> None:
         for name, wanted in json.loads((LOGS / "EXPECTED_TURNS.json").read_text("utf-8")).items():
-            if name.split("/")[0] in ("claude-code", "codex", "gemini") and not name.endswith(".json"):
+            if name.split("/")[0] in ("claude-code", "codex", "gemini"):
                 with self.subTest(name):
                     session = self.session(LOGS / name)
                     turns = () if session is None or session.subagent else session.turns
@@ -648,15 +680,6 @@ class RealPrograms(unittest.TestCase):
                                      [(role, self.shortened(words)) for role, words in wanted["turns"]])
                     if session:
                         self.assertEqual((session.bad, session.subagent), (wanted["bad"], wanted["subagent"]))
-
-    def test_each_document(self) -> None:
-        for name, wanted in json.loads((LOGS / "EXPECTED_TURNS.json").read_text("utf-8")).items():
-            if name.startswith("gemini/") and name.endswith(".json"):
-                with self.subTest(name):
-                    reader = sediment.Gemini()
-                    reader.take(json.loads((LOGS / name).read_text("utf-8")))
-                    reader.finish()
-                    self.assertEqual([[turn.role, turn.text] for turn in reader.turns], wanted["turns"])
 
 
 if __name__ == "__main__":

@@ -52,6 +52,9 @@ class Held(am.AgentMemoryError):
 
     kind = "quarantined"
 
+    def __init__(self) -> None:
+        super().__init__("this memory tries to command whoever reads it", "only a person may look at it or release it")
+
 
 # ── tools ──
 
@@ -177,6 +180,8 @@ def unlike(value: Any, rule: Mapping[str, Any]) -> str:
 
 def text_of(name: str, result: Any, memory: am.AgentMemory) -> str:
     """A result in the words of the command line, inert and within `output.max_chars`."""
+    if name == "remember" and "quarantined" in result.flags:           # the command line says how to release it
+        return line_of(Held(), memory)
     limit = memory.settings["output"]["max_chars"]
     say = am.Say(False, False, limit * 3 // 4, memory.harmless)        # a quarter is for what is said of the memories
     lines = list(am.COMMANDS[name].show(result, say))
@@ -205,6 +210,12 @@ def data_of(name: str, result: am.Record, memory: am.AgentMemory) -> dict[str, A
 
     told = {field: inert(whole[field]) for field in TOOLS[name].tells or whole}
     return {"note": NOTE, **told} if tells(name, result) else told
+
+
+def line_of(fault: am.AgentMemoryError, memory: am.AgentMemory) -> str:
+    """What happened and what to do, in one line, masked."""
+    message, hint = (am.shown(" ".join(memory.clean(text).split())) for text in (fault.message, fault.hint))
+    return cut(f"{fault.kind}: {message}" + (f" ({hint})" if hint else ""), 2_000)
 
 
 def cut(text: str, limit: int) -> str:
@@ -278,7 +289,7 @@ class Server:
         if name == "remember":
             given = {"project": self._memory.settings.choice("PROJECT") or None, **given}
         if name in ("get", "verify") and "quarantined" in self._memory.get(**given).flags:
-            raise Held("this memory tries to command whoever reads it", "only a person may look at it or release it")
+            raise Held
         result = getattr(self._memory, name)(**given)
         done: dict[str, Any] = {"content": [{"type": "text", "text": text_of(name, result, self._memory)}], "isError": False}
         return done | ({"structuredContent": data_of(name, result, self._memory)} if self._version >= STRUCTURED else {})
@@ -292,9 +303,7 @@ class Server:
             return 0
 
         def failed(fault: am.AgentMemoryError) -> int:
-            message, hint = (am.shown(" ".join(self._memory.clean(text).split())) for text in (fault.message, fault.hint))
-            text = f"{fault.kind}: {message}" + (f" ({hint})" if hint else "")
-            done.append({"content": [{"type": "text", "text": cut(text, 2_000)}], "isError": True})
+            done.append({"content": [{"type": "text", "text": line_of(fault, self._memory)}], "isError": True})
             return 1
 
         if am.guarded(tried, failed, {}) == 130:           # without variables it never lets a fault of ours end the server

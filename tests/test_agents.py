@@ -82,7 +82,7 @@ class Stub(ThreadingHTTPServer):
         self.seen.append(body)
         if not body.get("tools") or self.results():
             return "", ""
-        return next((group, name) for group, name in tools_in(body).values() if name.endswith(self.tool))
+        return next((group, name) for group, name in tools_in(body).values() if name.rpartition("_")[2] == self.tool)
 
 
 def tools_in(body: dict[str, Any]) -> dict[str, tuple[str, str]]:

@@ -283,6 +283,7 @@ class Calls(Spoken):
     def test_what_commands_its_reader_is_neither_told_nor_released(self) -> None:
         kept = self.call("remember", text=COMMAND)
         self.assertIn("quarantined", kept["structuredContent"]["flags"])
+        self.assertRegex(kept["content"][0]["text"], "^quarantined: .*only a person")
         self.assertEqual(self.text("recall", query="ignore previous instructions keys"), "no memory about this")
 
         for name in ("get", "verify"):

@@ -4627,10 +4627,14 @@ class WholeConversations(SedimentSpec):
 
         self.assertEqual(self.kept(), ["决定：一", "决定：二", "决定：三"])
 
-    def test_a_memory_names_the_records_it_came_from(self) -> None:
+    def test_a_memory_names_the_turn_it_came_from_or_the_turns_that_were_read(self) -> None:
         self.log(said("x" * 7_990, seq=3), said("决定：二", seq=8), replied(dsh_log.text_part("ok")), said("go", seq=20))
         self.run_it("--apply")
-        self.assertEqual([row["source"] for row in self.index()], ["dsh:s-1#8-20"])
+        self.assertEqual([row["source"] for row in self.index()], ["dsh:s-1#8"])
+        self.model(lambda text: "a conclusion in words that nobody used")
+        self.log(said("one more thing", seq=21), said("and another", seq=25), header=HEADER | {"id": "s-2"}, folder="p/t")
+        self.run_it("--all", "--apply")
+        self.assertEqual([row["source"] for row in self.index()][1:], ["dsh:s-2#21-25"])
 
     def test_batches_hold_whole_turns_within_the_size(self) -> None:
         turns = [sediment.Turn("user", "y" * length, seq) for seq, length in enumerate([10, 50, 200, 30, 30, 1])]

@@ -41,7 +41,7 @@ TURNS = frozenset(("Stop", "AfterAgent", "on_session_end"))
 COMPACTIONS = frozenset(("PreCompact", "PreCompress"))
 GUARD = "AGENT_MEMORY_DIGESTING"         # that of auto_sediment, which capturing need not import
 LARGEST = 1 << 20                        # bytes of an event; larger ones are left alone
-PROMPT = 2000                            # characters of a prompt's beginning that are looked up, and as many of its end
+PROMPT = 500                            # characters of a prompt's beginning that are looked up, and as many of its end
 LOG = 1 << 16                            # bytes of hook.log, after which its older half goes
 SESSIONS, TOLD = 64, 512                 # sessions, and memories of one, that are kept in mind
 
@@ -216,15 +216,23 @@ def capture(memory: am.AgentMemory, name: str, log: str) -> None:
 
 def detach(root: str, log: str) -> None:
     """Start auto_sediment on a log, in a session of its own, so that it outlives the agent; its errors go to hook.log."""
-    import subprocess
     script = os.path.join(os.path.dirname(os.path.abspath(am.__file__)), "auto_sediment.py")
     if not os.path.isfile(script) or not sys.executable:
         raise am.UsageError("auto_sediment.py is not beside agent_memory.py", "pip install the project, or copy it there")
     errors = _log(root) if os.path.isdir(root) else os.open(os.devnull, os.O_WRONLY)
-    with open(errors, "wb") as stderr:
-        subprocess.Popen([sys.executable, script, "--session", log, "--apply", "--quiet", "--root", root],
-                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, cwd="/", close_fds=True,
-                         start_new_session=True)
+    if os.fork():                                              # to import subprocess takes as long as all the rest
+        os.close(errors)
+        return
+    try:
+        os.setsid()
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for old, new in ((nothing, 0), (nothing, 1), (errors, 2)):
+            os.dup2(old, new)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))            # a pipe of the agent's that stayed open would keep it waiting
+        os.execv(sys.executable, [sys.executable, script, "--session", log, "--apply", "--quiet", "--root", root])
+    finally:
+        os._exit(127)
 
 
 def log_of(event: dict[str, Any]) -> str:

@@ -310,9 +310,9 @@ def answer(memory: am.AgentMemory, event: dict[str, Any], agent: str) -> dict[st
         return None
     if name in PROMPTS or name == "SessionStart":
         return told(memory, event, name)
-    capture(memory, name, log_of(event))
     if name in COMPACTIONS and session and memory.exists():
         _keep(memory, lambda mind: mind.tell(session, (), due=True))
+    capture(memory, name, log_of(event))
     return None
 
 

@@ -985,6 +985,8 @@ context:                            # what an agent is told unasked, by `context
   each: 300                         # characters of one memory in it
   results: 5                        # memories that a prompt brings up
   rooms: [prefs, decisions, configs, projects]    # whose memories are told whatever is asked
+  seconds: 2.0                      # that an agent waits for a hook, at most; then it is told nothing
+  debounce: 60                      # seconds in which the turns of one session are digested once, at most; its end always is
 
 security:
   personal_data: false           # true also masks Chinese mobile numbers, ID cards and bank cards (checksums verified)
@@ -5976,7 +5978,8 @@ _HEAD_OF_VECTORS = 4096              # bytes that hold what vectors.json says of
 _GONE_ROWS = 1000                    # rows of a matrix that may be gone, even when they are more than are left
 _TOUCHES = 65_536                    # bytes of touches.log after which they are folded in
 _PAGE = re.compile(ID + r"\.md")
-_OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "turns", "cache", "graph.json", "vectors.json", "touches.log"))
+_OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "turns", "cache", "graph.json", "vectors.json", "touches.log",
+                        "hook.log", "sediment.log", "sediment.log.1"))
 _TALK = re.compile(r"[a-z0-9-]{1,20}_[0-9a-f]{24}\.z")     # an agent and a hash of its session
 _SEALABLE = ("vectors.json", "graph.json", ".tombstones.json", ".journal.json", ".undo.json", "index.json")      # it tells: last
 _BACKUP = re.compile(r"auto_index\.json\.\d{8}\.bak|(prune|damaged_index)_[\d_]+\.json")
@@ -10188,6 +10191,7 @@ class Command(Record):
     run: Callable[[AgentMemory, Namespace], Any]
     show: Callable[[Any, Say], Iterator[str]]
     reads: bool                          # it never makes a data root that is not there
+    failed: Callable[[AgentMemoryError, list[str]], None] | None = None      # who is told of trouble instead of the user
 
 
 COMMANDS: dict[str, Command] = {}
@@ -10200,7 +10204,7 @@ EXTRAS = {
     "integrate": ("integrate", "Tell an agent about this memory: hooks, MCP entry, skill."),
     "schedule": ("schedule", "Have session logs digested by cron or by a systemd timer."),
 }
-_MEEK = frozenset(("hook",))             # an agent waits for it: whatever is wrong, its exit code is 0
+_MEEK = frozenset(("hook",))             # an agent waits for it: whatever is wrong, it exits with 0 and prints nothing
 
 
 def beside(module: str) -> Any:
@@ -10221,10 +10225,11 @@ def arg(*names: str, **how: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 
 def command(name: str, *options: tuple[tuple[str, ...], dict[str, Any]], show: Callable[[Any, Say], Iterator[str]],
-            reads: bool = True) -> Callable[[Callable[[AgentMemory, Namespace], Any]], Callable[..., Any]]:
+            reads: bool = True, failed: Callable[[AgentMemoryError, list[str]], None] | None = None,
+            ) -> Callable[[Callable[[AgentMemory, Namespace], Any]], Callable[..., Any]]:
     """Put a function into the table; its docstring is the help."""
     def enter(run: Callable[[AgentMemory, Namespace], Any]) -> Callable[..., Any]:
-        COMMANDS[name] = Command(name, (run.__doc__ or "").strip(), options, run, show, reads)
+        COMMANDS[name] = Command(name, (run.__doc__ or "").strip(), options, run, show, reads, failed)
         return run
     return enter
 
@@ -10903,9 +10908,12 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
     words = list(sys.argv[1:] if argv is None else argv)
 
     def failed(fault: AgentMemoryError) -> int:
-        error = trouble(fault)
         if _verb(words) in _MEEK:
+            entry = COMMANDS.get(_verb(words))
+            if entry and entry.failed:
+                entry.failed(fault, words)
             return 0
+        error = trouble(fault)
         if "--json" in words:
             answer(_verb(words), None, (), error)
         return fault.exit_code
@@ -10962,7 +10970,7 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
             for line in entry.show(result, say):
                 print(line)
         sys.stdout.flush()
-        for warning in memory.warnings:
+        for warning in () if args.command in _MEEK else memory.warnings:
             print(f"{say('warning')}: {shown(warning)}", file=sys.stderr)
     if isinstance(result, Imported):                     # not one line could be taken
         return int(bool(result.refused) and not (result.added or result.merged or result.unchanged))

@@ -148,11 +148,12 @@ def below(path: str, folder: str) -> bool:
 def project_of(cwd: str) -> str | None:
     """The project of a folder: the name of the nearest one above it that has a .git, else its own; none for ~ and /."""
     cwd = os.path.normpath(cwd) if os.path.isabs(cwd) else ""
-    folder, tops = cwd, ("", "/", os.path.normpath(os.path.expanduser("~")))
-    while folder not in tops and not os.path.lexists(os.path.join(folder, ".git")):
-        folder = os.path.dirname(folder)
-    found = cwd if folder in tops else folder                  # a .git in ~ holds settings, not everything below
-    return None if found in tops else os.path.basename(found)
+    folder, home = cwd, os.path.normpath(os.path.expanduser("~"))
+    while folder not in ("", home) and not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        folder = above if above != folder else ""
+    found = cwd if folder in ("", home) else folder            # a .git in ~ holds settings, not everything below
+    return os.path.basename(found) or None if found != home else None
 
 
 def one_line(text: str) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import stat
 import sys
@@ -42,6 +43,20 @@ class Told(unittest.TestCase):
                          ["- we chose Postgres for orders", "- we chose SQLite for the cache", "- 偏好：回答用中文"])
         self.assertEqual((lines[0], lines[-1]), ("<agent-memory>", "</agent-memory>"))
         self.assertIn("[decisions, verified, mem_", lines[2])
+
+    def test_a_large_store_is_told_of_in_the_same_words_without_being_read_whole(self) -> None:
+        for n in range(60):
+            self.memory.remember(f'{n} "room": "events", "importance": 9, \\" word{n}', ("decision", "preference", "event")[n % 3],
+                                 n % 5 + 5, n % 7 == 0, 'said "so"' if n % 2 else None, project=("shop", "blog", None)[n // 3 % 3])
+        large = am.AgentMemory(self.root, config={"store": {"watch_pages": 10}})
+        for project in (None, "shop", "商店", "a\u2028b"):
+            with self.subTest(project=project):
+                self.assertEqual(context.standing(large, project), context.standing(self.memory, project))
+        rows = json.loads((self.root / "index.json").read_text("utf-8"))
+        (self.root / "index.json").write_text(json.dumps(rows, indent=1), "utf-8")       # laid out by somebody else
+
+        self.assertEqual(context.standing(large), context.standing(self.memory))
+        self.assertEqual(len(context.standing(large, chars=9000).ids), 40)
 
     def test_recalling_changes_no_byte_of_it(self) -> None:
         self.memory.remember("we chose Postgres for orders", "decision")

@@ -10576,11 +10576,11 @@ def _digest(memory: AgentMemory, args: Namespace) -> Digested:
 
 def _show_graph(found: Any, say: Say) -> Iterator[str]:
     if isinstance(found, About):
-        yield say("{name} ({type}), memories: {n}", name=shown(found.name), type=found.type, n=len(found.memories))
+        yield say("{name} ({type}), memories: {n}", name=shown(found.name), type=say.word(found.type), n=len(found.memories))
         for memory in found.memories:
             yield from _one(memory, say, "", 300)
         return
-    yield from _show_table((shown(entity.name), entity.type, entity.memories) for entity in found.entities)
+    yield from _show_table((shown(entity.name), say.word(entity.type), entity.memories) for entity in found.entities)
     yield say("entities: {n}", n=found.total)
 
 
@@ -10864,7 +10864,7 @@ CHINESE = {
     "quarantined, for it tries to command whoever reads it ({why}); verify {id} releases it":
         "已隔离：它试图命令读到它的人（{why}）；verify {id} 可放行",
     "noted about it: {flags}": "备注：{flags}",
-    "line {n} refused: {why}": "第 {n} 行未导入：{why}",
+    "line {n} refused: {why}": "第 {n} 行未采用：{why}",
     "added {added}, merged {merged}, unchanged {unchanged}, refused {refused}":
         "新增 {added}，合并 {merged}，未变 {unchanged}，拒绝 {refused}",
     "by the language model": "语言模型",
@@ -10888,7 +10888,7 @@ CHINESE = {
     "expiring": "今日到期", "last digest": "上次沉淀", "backend": "后端", "model": "模型", "threshold": "阈值",
     "stored": "已存", "missing": "缺少", "degraded": "降级", "backends": "全部后端", "rerank": "精排",
     "allow": "放行", "flag": "存疑", "block": "隔离", "quarantined": "已隔离",
-    "yes": "是", "no": "否", "warning: {what}": "注意：{what}", "error": "错误",
+    "yes": "是", "no": "否", "name": "名称", "version": "版本", "warning: {what}": "注意：{what}", "error": "错误",
     "time": "时间", "added": "新增", "sessions": "会话", "kind": "种类", "usable": "可用", "needs": "需要",
     "resting": "休息到", "reason": "原因", "on": "启用",
 }
@@ -10944,15 +10944,14 @@ nodename nor servname provided, or not known ⇒ 域名无法解析
 Temporary failure in name resolution ⇒ 域名暂时无法解析
 [Errno {}] {} ⇒ {1}（错误号 {0}）
 [Errno {}] {}: {} ⇒ {2}：{1}（错误号 {0}）
-'utf-8' codec can't decode byte {} in position {}: {} ⇒ 不是 UTF-8：第 {1} 字节是 {0}（{2}）
+{_} codec can't decode byte {} in position {}: {} ⇒ 不是 {0} 编码：第 {2} 字节是 {1}（{3}）
 invalid start byte ⇒ 起始字节无效
 invalid continuation byte ⇒ 后续字节无效
 unexpected end of data ⇒ 意外结束
 {}: line {} column {} (char {}) ⇒ {}：第 {} 行第 {} 列（第 {} 字符）
 Expecting value ⇒ 缺少值
 Expecting property name enclosed in double quotes ⇒ 缺少双引号括起的键
-Expecting ',' delimiter ⇒ 缺少逗号
-Expecting ':' delimiter ⇒ 缺少冒号
+Expecting {} delimiter ⇒ 缺少 {}
 Extra data ⇒ 结尾之后还有内容
 Unterminated string starting at ⇒ 字符串没有结束
 Invalid control character at ⇒ 含有控制字符
@@ -11008,7 +11007,9 @@ a number of days, 1 or more ⇒ 天数，1 或更大
 {}: {} is not the NAME_IN_CAPITALS of a key ⇒ {}：{} 应写密钥的变量名（大写）
 the key itself belongs into the .env of the data root ⇒ 密钥本身写进数据目录的 .env
 {}: {} must be {}, not {} ⇒ {}：{} 应为{}，而不是 {}
-true or false ⇒ true 或 false
+{}: {} must be {} or more, not {} ⇒ {}：{} 应为 {} 或更大，而不是 {}
+{}: {} must be from {} to {}, not {} ⇒ {}：{} 应在 {} 到 {} 之间，而不是 {}
+true or false ⇒ 布尔值（true 或 false）
 a whole number ⇒ 整数
 a number ⇒ 数
 {}: {} must be text, not {} ⇒ {}：{} 应为文本，而不是 {}
@@ -11058,6 +11059,7 @@ set AGENT_MEMORY_MASTER_KEY, or put back the .master_key it was written with ⇒
     请设置 AGENT_MEMORY_MASTER_KEY，或放回写入时用的 .master_key
 the store is encrypted and the cryptography package is missing ⇒ 记忆库已加密，但缺少 cryptography 包
 pip install {} ⇒ 请执行 pip install {}
+pip install cryptography ⇒ 请执行 pip install cryptography
 the master key is not a Fernet key ⇒ 主密钥不是 Fernet 密钥
 32 bytes in URL-safe base64, 44 characters; one is made when encryption is first turned on without a key ⇒
     应为 32 字节的 URL 安全 base64，共 44 个字符；首次开启加密且没有密钥时会自动生成
@@ -11188,13 +11190,13 @@ vectors: no backend is called {} ⇒ vectors：没有后端 {}
 backends: auto, {} ⇒ 后端：auto, {}
 vectors.order: no backend has its key ⇒ vectors.order：没有一个后端有密钥
 add `local`, which needs none ⇒ 请加上 local，它不需要密钥
-{}: unknown {} ⇒ {}：没有设置项 {}
+unknown {} ⇒ 没有设置项 {}
 a setting is missing ⇒ 缺少设置项
 settings: kind, {} ⇒ 可用的设置：kind, {}
 {}.key is not a NAME_IN_CAPITALS ⇒ {}.key 应写变量名（大写）
 {}: {} is not set ⇒ {}：{} 未设置
 set {} in the environment or in the .env of the data root ⇒ 请在环境变量或数据目录的 .env 里设置 {}
-{}: unknown kind {} ⇒ {}：没有种类 {}
+unknown kind {} ⇒ 没有种类 {}
 kinds: {}, or package.module:Class ⇒ 种类：{}，或 package.module:Class
 {} is not answering, local likeness is used: {} ⇒ {} 没有应答，改用本地相似度：{}
 not reranked: {} ⇒ 未精排：{}
@@ -11247,7 +11249,7 @@ created_at cannot be read: {} ⇒ created_at 无法读取：{}
 {} is there already with other contents ⇒ {} 已存在且内容不同
 its {} cannot be right ⇒ {} 不合理
 at most {} facts ⇒ 要点上限不能是 {}
-1 or more ⇒ 应为 1 或更大
+1 or more ⇒ 1 或更大
 no memory speaks of {} ⇒ 没有记忆提到 {}
 graph lists the entities ⇒ graph 可列出实体
 the limit is {} ⇒ 上限不能是 {}
@@ -11410,8 +11412,20 @@ it was there a moment ago ⇒ 它刚才还在
 
 def in_chinese(text: str) -> str:
     """A finished English message in Chinese, as far as the tables know it; what they do not know stays as it is."""
-    tables = _troubles() | CHINESE
-    return tables.get(text) or _rendered(text, tables, {})[1]
+    tables, quotes = _troubles() | CHINESE, list[str]()
+    if text in tables:
+        return tables[text]
+
+    def aside(quote: re.Match[str]) -> str:                  # what is quoted is the user's, whatever it says
+        quotes.append(quote[0])
+        return f"\0{len(quotes) - 1}\0"
+
+    said = _rendered(re.sub(_QUOTED, aside, text), tables, {})[1]
+    return re.sub(r"\0(\d+)\0", lambda mark: quotes[int(mark[1])], said)
+
+
+# As repr() writes it, perhaps cut.  An apostrophe stands behind a letter; our own messages hold "double quotes".
+_QUOTED = r"""(?<!\w)(?:'(?:[^'\\]|\\.)*(?:'|$)|"[^"]*'[^"]*(?:"|$))"""
 
 
 @lru_cache(1)
@@ -11422,16 +11436,16 @@ def _troubles() -> dict[str, str]:
 def _rendered(text: str, tables: Mapping[str, str], known: dict[str, tuple[int, str]]) -> tuple[int, str]:
     """The reading of a message that explains most of its letters: how many, and the Chinese.
 
-    A hole, and either side of a colon, may hold another message; a single word and what is quoted are the user's.
+    A hole, and either side of a colon, may hold another message; a single word is a name.
     """
-    if text in known or " " not in text or text[0] in "'\"" and text[-1] == text[0]:
+    if text in known or " " not in text:
         return known.get(text, (0, text))
     best = known[text] = (0, text)
     for english, chinese in tables.items():
         pieces, pattern = _form(english)
         if all(map(text.__contains__, pieces)) and (match := re.fullmatch(pattern, text, re.DOTALL)):
             holes = [_rendered(hole, tables, known) for hole in match.groups()]
-            letters = sum(map(len, pieces)) + sum(count for count, _ in holes)
+            letters = sum(map(len, pieces)) + sum(count for count, _ in holes) - 2       # rather one message than two
             if letters > best[0]:
                 best = letters, _filled(chinese, [hole for _, hole in holes])
     for joint in re.finditer("[:;] ", text):

@@ -6756,7 +6756,8 @@ class Commands(Spec):
 class Sayings:
     """Everything that the program may say in English, as templates: `{}` for what varies."""
 
-    SAID_BY = {"warn", "_refused", "ValueError"}             # beside the errors; whoever catches a ValueError quotes it
+    # What says its arguments, and which of them, beside the errors.  Whoever catches a ValueError quotes it.
+    SAYS = {"warn": slice(None), "_refused": slice(None), "ValueError": slice(None), "Finding": slice(0, 3, 2), "say": slice(1)}
     # Functions whose texts become a part of a message.
     REASONS = {"date_trouble", "verdict", "on", "load_settings", "guarded", "vectors", "_nearest", "_check", "_check_rule",
                "_built", "_maker", "_rebuilt", "_by_meaning", "_reranked", "_facts", "_model", "_read", "_text_of"}
@@ -6768,7 +6769,7 @@ class Sayings:
         errors = [am.AgentMemoryError]
         for error in errors:
             errors += error.__subclasses__()
-        self.says = self.SAID_BY | {error.__name__ for error in errors}
+        self.says = self.SAYS | {error.__name__: slice(None) for error in errors}
         for path in paths:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 for text in self.of(node):
@@ -6777,8 +6778,8 @@ class Sayings:
     def of(self, node: ast.AST) -> Iterator[str]:
         """What is said at one place of a source."""
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            said = node.args if name in self.says else [node.args[0], node.args[2]] if name == "Finding" else []
+            name = ast.unparse(node.func).replace("self.say", "").rpartition(".")[2]        # the last is no Say
+            said = node.args[self.says[name]] if name in self.says else []
             for argument in (*said, *(each.value for each in node.keywords if each.arg in ("help", "description"))):
                 yield from self.texts(argument)
         elif isinstance(node, ast.FunctionDef):
@@ -6795,8 +6796,8 @@ class Sayings:
             inner = [part.value for part in node.values if isinstance(getattr(part, "value", None), ast.IfExp)]
         else:
             whole = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-            deep = not isinstance(node, (ast.Call, ast.Subscript, ast.Compare, ast.Constant))
-            inner = list(ast.iter_child_nodes(node)) if deep else []
+            inner = node.values if isinstance(node, ast.Dict) else list(ast.iter_child_nodes(node))
+            inner = [] if isinstance(node, (ast.Constant, ast.Compare)) else inner
         if re.search("[A-Za-z]", whole) and whole not in self.UNHEARD:
             yield whole
         for part in inner:

@@ -10920,6 +10920,7 @@ invalid choice: {}, maybe you meant {}? (choose from {}) ⇒ 不能是 {}，是�
 # the system, JSON, regular expressions
 the disk ⇒ 磁盘
 standard input ⇒ 标准输入
+standard input is not UTF-8 text ⇒ 标准输入不是 UTF-8 文本
 No such file or directory ⇒ 文件或目录不存在
 Permission denied ⇒ 权限不足
 Operation not permitted ⇒ 不允许此操作
@@ -11420,12 +11421,12 @@ def in_chinese(text: str) -> str:
         quotes.append(quote[0])
         return f"\0{len(quotes) - 1}\0"
 
-    said = _rendered(re.sub(_QUOTED, aside, text), tables, {})[1]
+    said = _rendered(re.sub(_OTHERS_WORDS, aside, text.replace("\0", "")), tables, {})[1]
     return re.sub(r"\0(\d+)\0", lambda mark: quotes[int(mark[1])], said)
 
 
 # As repr() writes it, perhaps cut.  An apostrophe stands behind a letter; our own messages hold "double quotes".
-_QUOTED = r"""(?<!\w)(?:'(?:[^'\\]|\\.)*(?:'|$)|"[^"]*'[^"]*(?:"|$))"""
+_OTHERS_WORDS = r"""(?<!\w)(?:'(?:[^'\\]|\\.)*(?:'|$)|"[^"]*'[^"]*(?:"|$))"""
 
 
 @lru_cache(1)

@@ -6829,7 +6829,7 @@ class Chinese(Spec):
     def test_every_chinese_has_the_holes_of_its_english(self) -> None:
         self.assertEqual(am._TROUBLES.count("⇒"), len(am._troubles()))
         self.assertEqual(am._troubles().keys() & am.CHINESE.keys(), set())
-        for english, chinese in am._troubles().items():
+        for english, chinese in (am._troubles() | am.CHINESE).items():
             with self.subTest(english):
                 given, taken = re.findall("{_?}", english), re.findall(r"{(\d*)}", chinese)
                 self.assertEqual(sorted(taken), [""] * len(given) if "" in taken else [str(n) for n in range(len(given))])
@@ -6867,7 +6867,7 @@ class Chinese(Spec):
             ('there is no room "it\'s: empty"', '没有房间 "it\'s: empty"'),
             ("created_at cannot be read: 'it is empty; the ques", "created_at 无法读取：'it is empty; the ques"),
             ("model is not answering, local likeness is used: x y", "model 没有应答，改用本地相似度：x y"),
-            ("a message: nobody; knows it", "a message: nobody; knows it"), ("", ""),
+            ("a message: nobody; knows it", "a message: nobody; knows it"), ("", ""), ("\0 7\0: it is not JSON", " 7：不是 JSON"),
         ]:
             with self.subTest(english):
                 self.assertEqual(am.in_chinese(english), chinese)

@@ -10244,6 +10244,10 @@ class Say:
         """One message of the table, with its facts filled in."""
         return (CHINESE.get(text, text) if self._chinese else text).format(**facts)
 
+    def told(self, text: str) -> str:
+        """A message that is finished already: an error, a finding, a reason."""
+        return in_chinese(text) if self._chinese else text
+
     def word(self, text: str) -> str:
         """A single word of the table; any other is shown as it is."""
         return shown(CHINESE.get(text, text) if self._chinese else text)
@@ -10309,7 +10313,7 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
     if found.why:
         yield from _why(found.why, say)
     if found.degraded:
-        yield say("degraded: {why}", why=shown(found.degraded))
+        yield say("degraded: {why}", why=shown(say.told(found.degraded)))
 
 
 def _why(why: Mapping[str, Any], say: Say) -> Iterator[str]:
@@ -10355,10 +10359,10 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
 
 def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
     for leaving in pruned.expired:
-        yield f"{leaving.id}  {leaving.reason}"
+        yield f"{leaving.id}  {say.told(leaving.reason)}"
         yield from quoted(leaving.content, 120, say)
     for kept in pruned.troubled:
-        yield f"{kept.id}  {say('kept')}: {kept.reason}"
+        yield f"{kept.id}  {say('kept')}: {say.told(kept.reason)}"
     if pruned.dry_run:
         yield say("{n} of {total} memories would be removed; nothing was changed", n=len(pruned.expired), total=pruned.total)
         if pruned.expired:
@@ -10394,7 +10398,7 @@ def _show_digested(found: Digested, say: Say) -> Iterator[str]:
     if found.mode == "llm":
         yield say("tokens used: {usage}", usage=json.dumps(found.usage) if found.usage else say("unknown"))
     if found.degraded:
-        yield say("degraded: {why}", why=shown(found.degraded))
+        yield say("degraded: {why}", why=shown(say.told(found.degraded)))
     if found.facts and not found.applied:
         yield say("nothing was kept; --apply keeps them")
 
@@ -10402,19 +10406,23 @@ def _show_digested(found: Digested, say: Say) -> Iterator[str]:
 def _show_table(rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
     """Rows as aligned columns; a Chinese character is two columns wide."""
     table = [[str(cell) for cell in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(*table)]
+    widths = [max(map(width, column)) for column in zip(*table)]
     for row in table:
-        yield "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths)).rstrip()
+        yield "  ".join(cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths)).rstrip()
 
 
-def _width(text: str) -> int:
+def width(text: str) -> int:
+    """The columns of a terminal that a text takes."""
     from unicodedata import east_asian_width
     return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
+_PROSE = frozenset(("degraded", "error", "reason", "what", "why"))       # fields of results that hold a message
+
+
 def _show_facts(record: Record, say: Say) -> Iterator[str]:
     """A record of counts as two columns."""
-    yield from _show_table((say(name.replace("_", " ")), _in_words(value, say)) for name, value in record.to_dict().items())
+    yield from _show_table((say(name.replace("_", " ")), _in_words(value, say, name)) for name, value in record.to_dict().items())
 
 
 def _show_vectors(state: VectorState, say: Say) -> Iterator[str]:
@@ -10423,15 +10431,16 @@ def _show_vectors(state: VectorState, say: Say) -> Iterator[str]:
         yield f"  {backend['name']}: {_in_words({key: backend[key] for key in backend if key != 'name'}, say)}"
 
 
-def _in_words(value: Any, say: Say) -> str:
-    """A value of a record as people write it."""
+def _in_words(value: Any, say: Say, name: str = "") -> str:
+    """A value of a record, by the name it has there, as people write it."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_in_words(item, say)}" for key, item in value.items() if item is not None)
+        word = shown if name == "rooms" else say.word        # rooms have names of the user's
+        return ", ".join(f"{word(key)} {_in_words(item, say, key)}" for key, item in value.items() if item is not None)
     if isinstance(value, list):
         return "; ".join(_in_words(item, say) for item in value) or ":"
     if isinstance(value, bool):
         return say("yes") if value else say("no")
-    return "–" if value is None else shown(str(value))
+    return "–" if value is None else shown(say.told(str(value)) if name in _PROSE else str(value))
 
 
 def _text_of(args: Namespace) -> str:
@@ -10585,11 +10594,11 @@ def _digest(memory: AgentMemory, args: Namespace) -> Digested:
 
 def _show_graph(found: Any, say: Say) -> Iterator[str]:
     if isinstance(found, About):
-        yield say("{name} ({type}), memories: {n}", name=shown(found.name), type=found.type, n=len(found.memories))
+        yield say("{name} ({type}), memories: {n}", name=shown(found.name), type=say.word(found.type), n=len(found.memories))
         for memory in found.memories:
             yield from _one(memory, say, "", 300)
         return
-    yield from _show_table((shown(entity.name), entity.type, entity.memories) for entity in found.entities)
+    yield from _show_table((shown(entity.name), say.word(entity.type), entity.memories) for entity in found.entities)
     yield say("entities: {n}", n=found.total)
 
 
@@ -10681,13 +10690,17 @@ def _conflicts(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     return memory.conflicts()
 
 
+def _show_findings(findings: Iterable[Finding], say: Say) -> Iterator[str]:
+    return _show_table((say.told(each.kind), shown(each.where), shown(say.told(each.what))) for each in findings)
+
+
 def _show_examined(found: Examined, say: Say) -> Iterator[str]:
-    yield from _show_table((finding.kind, shown(finding.where), shown(finding.what)) for finding in found.findings)
+    yield from _show_findings(found.findings, say)
     if not found.findings:
         yield say("nothing found")
     elif found.fixed:
         yield say("mended; left: {n}", n=len(found.left))
-        yield from _show_table((finding.kind, shown(finding.where), shown(finding.what)) for finding in found.left)
+        yield from _show_findings(found.left, say)
     elif any(finding.trouble for finding in found.findings):
         yield say("--fix mends what is safe to mend")
 
@@ -10697,8 +10710,7 @@ _FIX = arg("--fix", action="store_true", help="mend what is safe to mend")
 
 @command("doctor", _FIX, show=_show_examined)
 def _doctor(memory: AgentMemory, args: Namespace) -> Examined:
-    """Look for drift between files, loose modes, odd dates, unread session logs and a silent cron job; exit code 1 when
-    something is wrong."""
+    """Look for drift, loose modes, odd dates, unread logs and a silent cron job; exit code 1 when something is wrong."""
     found, agents = memory.doctor(args.fix), beside("agents")
     more = tuple(agents.findings(memory)) if agents else ()
     return replace(found, findings=(*found.findings, *more), left=(*found.left, *more) if found.fixed else found.left)
@@ -10724,7 +10736,7 @@ def _export(memory: AgentMemory, args: Namespace) -> dict[str, Any]:
 
 def _show_imported(found: Imported, say: Say) -> Iterator[str]:
     for refused in found.refused:
-        yield say("line {n} refused: {why}", n=refused.line, why=shown(refused.why))
+        yield say("line {n} refused: {why}", n=refused.line, why=shown(say.told(refused.why)))
     yield say("added {added}, merged {merged}, unchanged {unchanged}, refused {refused}", added=found.added,
               merged=found.merged, unchanged=found.unchanged, refused=len(found.refused))
 
@@ -10748,7 +10760,7 @@ def _import(memory: AgentMemory, args: Namespace) -> Imported:
 
 def _show_evaluated(found: Evaluated, say: Say) -> Iterator[str]:
     for refused in found.refused:
-        yield say("line {n} refused: {why}", n=refused.line, why=shown(refused.why))
+        yield say("line {n} refused: {why}", n=refused.line, why=shown(say.told(refused.why)))
     for miss in found.missed:
         yield say("line {n}: {query}", n=miss["line"], query=shown(" ".join(miss["query"].split())))
         yield say.dim("   " + say("expected {ids}", ids=" ".join(miss["expected"]) or "–"))
@@ -10872,7 +10884,7 @@ CHINESE = {
     "quarantined, for it tries to command whoever reads it ({why}); verify {id} releases it":
         "已隔离：它试图命令读到它的人（{why}）；verify {id} 可放行",
     "noted about it: {flags}": "备注：{flags}",
-    "line {n} refused: {why}": "第 {n} 行未导入：{why}",
+    "line {n} refused: {why}": "第 {n} 行未采用：{why}",
     "added {added}, merged {merged}, unchanged {unchanged}, refused {refused}":
         "新增 {added}，合并 {merged}，未变 {unchanged}，拒绝 {refused}",
     "by the language model": "语言模型",
@@ -10896,8 +10908,27 @@ CHINESE = {
     "expiring": "今日到期", "last digest": "上次沉淀", "backend": "后端", "model": "模型", "threshold": "阈值",
     "stored": "已存", "missing": "缺少", "degraded": "降级", "backends": "全部后端", "rerank": "精排",
     "allow": "放行", "flag": "存疑", "block": "隔离", "quarantined": "已隔离",
-    "yes": "是", "no": "否", "warning": "注意", "error": "错误",
+    "yes": "是", "no": "否", "name": "名称", "version": "版本", "warning: {what}": "注意：{what}", "error": "错误",
+    "time": "时间", "added": "新增", "sessions": "会话", "kind": "种类", "usable": "可用", "needs": "需要",
+    "resting": "休息到", "reason": "原因", "on": "启用",
 }
+
+def in_chinese(text: str) -> str:
+    """A finished English message (help, error, warning, finding) in Chinese, as far as agent_memory_extras.chinese has it."""
+    chinese = beside("chinese")
+    return str(chinese.in_chinese(text)) if chinese else text
+
+
+def language_of(words: Iterable[str], environment: Mapping[str, str] | None = None) -> str:
+    """The language to speak, "en" or "zh", by a command line that nobody has parsed yet, and the environment."""
+    asked, left = "", iter(words)
+    for word in left:
+        if word == "--":
+            break
+        name, given, value = word.partition("=")
+        if name == "--lang":
+            asked = value if given else next(left, "")
+    return spoken_language(asked if asked in ("en", "zh") else None, environment)
 
 
 # ── main, and what auto_sediment shares with it ──
@@ -10906,6 +10937,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
          environment: Mapping[str, str] | None = None) -> int:
     """Run one command; returns its exit code.  0 done, 1 trouble, 2 usage, 3 busy."""
     words = list(sys.argv[1:] if argv is None else argv)
+    lang = language_of(words, environment)
 
     def failed(fault: AgentMemoryError) -> int:
         if _verb(words) in _MEEK:
@@ -10913,12 +10945,12 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
             if entry and entry.failed:
                 entry.failed(fault, words)
             return 0
-        error = trouble(fault)
+        error = trouble(fault, lang=lang)
         if "--json" in words:
             answer(_verb(words), None, (), error)
         return fault.exit_code
 
-    code = guarded(lambda: _run(words, now, environment), failed, os.environ if environment is None else environment)
+    code = guarded(lambda: _run(words, now, environment, lang), failed, os.environ if environment is None else environment)
     if argv is None:                         # the process is ours and ends here
         import gc
         getattr(gc, "freeze", bool)()        # to look for cycles a last time takes CPython 6 ms at 1,000 memories
@@ -10952,8 +10984,8 @@ def guarded(run: Callable[[], int], failed: Callable[[AgentMemoryError], int], e
         return failed(AgentMemoryError(what, hint))
 
 
-def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapping[str, str] | None) -> int:
-    args = _parsed(words)
+def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapping[str, str] | None, lang: str) -> int:
+    args = _parsed(words, lang)
     if args.root == "":
         raise UsageError("--root is empty", "name a directory, or leave --root out")
     entry = COMMANDS[args.command]
@@ -10964,14 +10996,14 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
         args.say = say
         result = entry.run(memory, args)
         if "--json" in words:
-            answer(args.command, _within_limit(plain(result), say.max_chars if hasattr(args, "max_chars") else 0),
-                   memory.warnings)
+            data = _within_limit(plain(result), say.max_chars if hasattr(args, "max_chars") else 0)
+            answer(args.command, _told(data, say), map(say.told, memory.warnings))
         else:
             for line in entry.show(result, say):
                 print(line)
         sys.stdout.flush()
         for warning in () if args.command in _MEEK else memory.warnings:
-            print(f"{say('warning')}: {shown(warning)}", file=sys.stderr)
+            print(say("warning: {what}", what=shown(say.told(warning))), file=sys.stderr)
     if isinstance(result, Imported):                     # not one line could be taken
         return int(bool(result.refused) and not (result.added or result.merged or result.unchanged))
     wrong = (result.left if result.fixed else result.findings) if isinstance(result, Examined) else ()
@@ -10986,6 +11018,15 @@ def _say(memory: AgentMemory, args: Namespace) -> Say:
                memory.harmless)
 
 
+def _told(data: Any, say: Say, name: str = "") -> Any:
+    """A result for scripts, its messages in the language of the user."""
+    if isinstance(data, dict):
+        return {key: _told(value, say, key) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_told(each, say, name) for each in data]
+    return say.told(data) if name in _PROSE and isinstance(data, str) else data
+
+
 def _within_limit(data: Any, limit: int) -> Any:
     """Recalled text within its limit also for scripts; what was cut says so."""
     if limit and isinstance(data, dict) and data.get("results"):
@@ -10996,11 +11037,16 @@ def _within_limit(data: Any, limit: int) -> Any:
     return data
 
 
-def strict_parser(**how: Any) -> ArgumentParser:
-    """A parser of command lines that raises UsageError where argparse would print and exit."""
+def strict_parser(lang: str | None = None, **how: Any) -> ArgumentParser:
+    """A parser of command lines that raises UsageError where argparse would print and exit; its help is in the language."""
     import argparse
+    chinese = beside("chinese") if (lang or language_of(sys.argv[1:])) == "zh" else None
+    usual = {"formatter_class": chinese.Help} if chinese else {}
 
     class Parser(argparse.ArgumentParser):
+        def __init__(self, **how: Any) -> None:              # those of the verbs are made by argparse
+            super().__init__(**usual | how)
+
         def error(self, message: str) -> NoReturn:
             raise UsageError(message, f"{self.prog} --help")
 
@@ -11012,7 +11058,7 @@ _COMMON = (arg("--root", metavar="DIR", help="the data root"),
            arg("--lang", choices=("en", "zh"), help="language of messages"))
 
 
-def _parsed(words: list[str]) -> Namespace:
+def _parsed(words: list[str], lang: str = "en") -> Namespace:
     """The arguments, with --root, --json and --lang before or after the verb."""
     wanted = _verb(words)
     if wanted in EXTRAS and beside(EXTRAS[wanted][0]) is None:
@@ -11020,7 +11066,7 @@ def _parsed(words: list[str]) -> Namespace:
                          "copy that folder and auto_sediment.py too, or pip install the project")
     if wanted and wanted not in COMMANDS:
         raise UsageError(f"there is no command {wanted!r}", _nearest(wanted, COMMANDS | EXTRAS))
-    return wanted and _simply_parsed(COMMANDS[wanted], words) or _fully_parsed(words, wanted)
+    return wanted and _simply_parsed(COMMANDS[wanted], words) or _fully_parsed(words, wanted, lang)
 
 
 def _simply_parsed(entry: Command, words: list[str]) -> Namespace | None:
@@ -11068,7 +11114,7 @@ def _odd(word: str) -> bool:
     return word.startswith(("--", " -")) or word == "-h"
 
 
-def _fully_parsed(words: list[str], wanted: str) -> Namespace:
+def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
     """The arguments by argparse, which knows every way to write them and explains itself."""
     from argparse import SUPPRESS
     from types import SimpleNamespace
@@ -11077,7 +11123,7 @@ def _fully_parsed(words: list[str], wanted: str) -> Namespace:
         for names, how in _COMMON:
             parser.add_argument(*names, **how, **default)
 
-    parser = strict_parser(description="Long-term memory for any agent.")
+    parser = strict_parser(lang, description="Long-term memory for any agent.")
     parser.add_argument("--version", action="version", version=f"agent-memory {__version__}")
     common(parser)
     verbs = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -11119,10 +11165,16 @@ def _verb(words: list[str]) -> str:
     return ""
 
 
-def trouble(fault: AgentMemoryError, clean: Callable[[str], str] = redact) -> dict[str, str]:
-    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns it for `answer`."""
+def trouble(fault: AgentMemoryError, clean: Callable[[str], str] = redact, lang: str | None = None) -> dict[str, str]:
+    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns it for `answer`.
+
+    In the language given, or that of the process.
+    """
     message, hint = (" ".join(clean(text).split()) for text in (fault.message, fault.hint))
-    _printed(f"error: {shown(message)}" + (f"\n  {shown(hint)}" if hint else ""), sys.stderr)
+    lead = "error: "
+    if (lang or language_of(sys.argv[1:])) == "zh":
+        message, hint, lead = in_chinese(message), in_chinese(hint), "错误："
+    _printed(f"{lead}{shown(message)}" + (f"\n  {shown(hint)}" if hint else ""), sys.stderr)
     return {"kind": fault.kind, "message": message, "hint": hint}
 
 

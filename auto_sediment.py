@@ -1845,6 +1845,8 @@ class Voice:
 
     def note(self, key: str, warn: bool = True, **values: object) -> None:
         """Something to know on stderr; a warning is told once, and part of the JSON answer."""
+        if self.lang == "zh" and "why" in values:
+            values["why"] = am.in_chinese(str(values["why"]))
         text = self.clean(message(key, self.lang, **values))
         known = text in self.warnings
         if warn and not known:
@@ -1897,7 +1899,7 @@ def sediment(options: Namespace, voice: Voice) -> int:
             voice.note("dry", warn=False)
         run = Sediment(memory, options, voice.note)
         run.run()
-        errors = [am.trouble(fault, memory.clean) for fault in run.errors.values()]
+        errors = [am.trouble(fault, memory.clean, voice.lang) for fault in run.errors.values()]
         data["sessions"] = run.data if options.mode in ("latest", "file") else [entry for entry in run.data if entry["turns"]]
         voice.answer(data, errors[0] if errors else None)
         return 1 if errors else 0
@@ -1923,9 +1925,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 0 done, 1 trouble, 2 usage, 3 busy."""
     words = sys.argv[1:] if argv is None else list(argv)
     voice = Voice("--json" in words)
+    voice.lang = am.language_of(words)
 
     def failed(fault: am.AgentMemoryError) -> int:
-        error = am.trouble(fault, voice.clean)
+        error = am.trouble(fault, voice.clean, voice.lang)
         if voice.json:
             voice.answer({"sessions": []}, error)
         return fault.exit_code

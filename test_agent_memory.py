@@ -40,6 +40,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cached_property, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ import dsh_log
 
 import agent_memory as am
 import auto_sediment as sediment
+from agent_memory_extras import chinese as zh
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE / "agent_memory.py"
@@ -6757,6 +6759,230 @@ class Commands(Spec):
         self.assertEqual(self.reopen().settings.values, am.AgentMemory("/nowhere", environment={}).settings.values)
         self.assertNotIn(b"hunter2", self.on_disk())
         self.assertEqual(self.index(), [])
+
+
+class Sayings:
+    """Everything that the program may say in English, as templates: `{}` for what varies."""
+
+    # What says its arguments, and which of them, beside the errors.  Whoever catches a ValueError quotes it.
+    SAYS = {"warn": slice(None), "_refused": slice(None), "ValueError": slice(None), "Finding": slice(0, 3, 2), "say": slice(1)}
+    # Functions whose texts become a part of a message.
+    REASONS = {"date_trouble", "verdict", "on", "load_settings", "guarded", "vectors", "_nearest", "_check", "_check_rule",
+               "_built", "_maker", "_rebuilt", "_by_meaning", "_reranked", "_facts", "_model", "_read", "_text_of"}
+    UNHEARD = {"no segment", "no table of places", "no line of ours", "no vector of this size", "no vector of numbers",
+               "lengths by another profile", "vectors.json was laid out by somebody else"}          # caught, and never quoted
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.found: dict[str, str] = {}
+        errors = [am.AgentMemoryError]
+        for error in errors:
+            errors += error.__subclasses__()
+        self.says = self.SAYS | {error.__name__: slice(None) for error in errors}
+        for path in paths:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                for text in self.of(node):
+                    self.found.setdefault(text, f"{path.name}, line {node.lineno}")
+
+    def of(self, node: ast.AST) -> Iterator[str]:
+        """What is said at one place of a source."""
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).replace("self.say", "").rpartition(".")[2]        # the last is no Say
+            said = node.args[self.says[name]] if name in self.says else []
+            for argument in (*said, *(each.value for each in node.keywords if each.arg in ("help", "description"))):
+                yield from self.texts(argument)
+        elif isinstance(node, ast.FunctionDef):
+            if node.name in self.REASONS:
+                body = node.body[isinstance(node.body[0], ast.Expr):]
+                yield from (text for line in body for text in self.texts(line) if " " in text)
+            if any("command" in ast.dump(how) for how in node.decorator_list):
+                yield ast.get_docstring(node) or ""
+
+    def texts(self, node: ast.AST) -> Iterator[str]:
+        """The texts in an expression, with letters of their own."""
+        if isinstance(node, ast.JoinedStr):
+            whole = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            inner = [part.value for part in node.values if isinstance(getattr(part, "value", None), ast.IfExp)]
+        else:
+            whole = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            inner = node.values if isinstance(node, ast.Dict) else list(ast.iter_child_nodes(node))
+            inner = [] if isinstance(node, (ast.Constant, ast.Compare)) else inner
+        if re.search("[A-Za-z]", whole) and whole not in self.UNHEARD:
+            yield whole
+        for part in inner:
+            yield from self.texts(part)
+
+
+class Chinese(Spec):
+    """With --lang zh, $AGENT_MEMORY_LANG or a Chinese locale, people read Chinese; names, keys and their own words stay."""
+
+    def chinese(self, *words: str) -> Ran:
+        return self.say("--lang", "zh", *words)
+
+    def helped(self, *words: str) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as out, self.assertRaises(SystemExit):
+            am.main(words, environment=self.environment)
+        return out.getvalue()
+
+    def test_everything_that_can_be_said_has_its_chinese(self) -> None:
+        extras = sorted((HERE / "agent_memory_extras").glob("[!_]*.py"))
+        for path in extras:                                  # each may add to the table
+            import_module(f"agent_memory_extras.{path.stem}")
+        said = Sayings([SCRIPT, HERE / "auto_sediment.py", *extras]).found
+        said |= dict.fromkeys([*am._HINTS.values(), *(what for _, what in am.EXTRAS.values())], "a table of agent_memory.py")
+        known = {english.replace("{_}", "{}") for english in zh.troubles() | am.CHINESE}
+
+        self.assertGreater(len(said), 300)
+        self.assertEqual({text: where for text, where in said.items() if text not in known}, {})
+
+    def test_every_chinese_has_the_holes_of_its_english(self) -> None:
+        self.assertEqual(zh.TROUBLES.count("⇒"), len(zh.troubles()))
+        self.assertEqual(zh.troubles().keys() & am.CHINESE.keys(), set())
+        for english, chinese in (zh.troubles() | am.CHINESE).items():
+            with self.subTest(english):
+                given, taken = re.findall("{_?}", english), re.findall(r"{(\d*)}", chinese)
+                self.assertEqual(sorted(taken), [""] * len(given) if "" in taken else [str(n) for n in range(len(given))])
+
+    def test_the_labels_of_tables_are_chinese(self) -> None:
+        for name in (*am.Stats._fields, *am.VectorState._fields):
+            self.assertIn(name.replace("_", " "), am.CHINESE)
+        self.memory.remember("Redis listens on port 6379")
+
+        for verb in ("stats", "vectors", "rooms", "graph", "list"):
+            with self.subTest(verb):
+                for line in self.chinese(verb).out.splitlines():
+                    self.assertRegex(line, "[一-鿿]|^   ")
+
+    def test_a_message_may_hold_another(self) -> None:
+        for english, chinese in [
+            ("/r/config.yaml: line 2: prune.days must be 1 or more, not 0",
+             "/r/config.yaml：第 2 行：prune.days 应为 1 或更大，而不是 0"),
+            ("index.json cannot be read: Expecting ',' delimiter: line 3 column 4 (char 9)",
+             "index.json 无法读取：缺少 ','：第 3 行第 4 列（第 9 字符）"),
+            ("store/x.md cannot be read: 'utf-8' codec can't decode byte 0xff in position 7: invalid start byte",
+             "store/x.md 无法读取：不是 'utf-8' 编码：第 7 字节是 0xff（起始字节无效）"),
+            ("jina is not answering, local likeness is used: jina is resting until 2026-08-17 04:31: api.test: HTTP 401",
+             "jina 没有应答，改用本地相似度：jina 休息到 2026-08-17 04:31：api.test：HTTP 401"),
+            ("the language model did not answer, rules were used: the model's reply is not JSON",
+             "语言模型没有应答，改用规则：模型的回复不是 JSON"),
+            ("recalled 2 times in 40 days (fewer than 3 in 30)", "40 天内被检索 2 次（30 天不足 3 次）"),
+        ]:
+            with self.subTest(english):
+                self.assertEqual(am.in_chinese(english), chinese)
+
+    def test_what_the_user_wrote_is_left_alone(self) -> None:
+        for english, chinese in [
+            ("there is no memory 'there is no memory: it is empty'", "没有记忆 'there is no memory: it is empty'"),
+            ('there is no room "it\'s: empty"', '没有房间 "it\'s: empty"'),
+            ("created_at cannot be read: 'it is empty; the ques", "created_at 无法读取：'it is empty; the ques"),
+            ("model is not answering, local likeness is used: x y", "model 没有应答，改用本地相似度：x y"),
+            ("a message: nobody; knows it", "a message: nobody; knows it"), ("", ""), ("\0 7\0: it is not JSON", " 7：不是 JSON"),
+        ]:
+            with self.subTest(english):
+                self.assertEqual(am.in_chinese(english), chinese)
+
+    def test_trouble_is_told_in_chinese(self) -> None:
+        self.memory.remember("a thing worth keeping")
+        for words, told in [
+            (["recal", "x"], "错误：没有命令 'recal'\n  是否想写 'recall'？\n"),
+            (["recall", "x", "--top-k", "0"], "错误：参数 --top-k：应为 1 或更大的整数，而不是 '0'\n  用法见 "),
+            (["remember", "x", "--importance", "ten"], "错误：参数 --importance：应为整数，而不是 'ten'\n"),
+            (["recall", "x", "--room"], "错误：参数 --room：缺少一个值\n"), (["get"], "错误：缺少参数 id\n"),
+            (["recall", "x", "--nope"], "错误：不认识的参数：--nope\n"), ([], "错误：请写明要做什么\n"),
+            (["get", "nosuch"], "错误：没有记忆 'nosuch'\n  list 可看所有 id"), (["recall", " "], "错误：问题为空\n"),
+            (["forget", "--source", "nobody"], "错误：没有来自 'nobody' 的记忆\n"),
+            (["import", "/no/such"], "错误：/no/such：文件或目录不存在\n  请检查路径\n"),
+            (["--root", str(self.root / "x"), "list"], f"错误：{self.root}/x 里没有记忆库\n  请检查 --root；init 可新建\n"),
+        ]:
+            with self.subTest(words):
+                self.assertEqual(self.chinese(*words).err[:len(told)], told)
+
+    def test_the_kind_of_an_error_stays_for_scripts(self) -> None:
+        self.memory.remember("a thing worth keeping")
+
+        error = self.chinese("get", "nosuch", "--json").json["error"]
+
+        self.assertEqual((error["kind"], error["message"]), ("unknown_memory", "没有记忆 'nosuch'"))
+
+    def test_settings_that_are_wrong_are_told_in_chinese(self) -> None:
+        self.memory.remember("a thing worth keeping")
+        for text, told in [("pruning:\n  unverified_retention_day: 3", "第 2 行：没有设置项 'pruning.unverified_retention_day'"),
+                           ("pruning:\n  unverified_retention_days: 0", "应为 1 或更大，而不是 0"),
+                           ("pruning:\n\tx: 1", "第 2 行：有制表符，请用空格缩进"),
+                           ("category_mapping:\n  idea: attic", "category_mapping.idea：没有房间 'attic'"),
+                           ("vectors:\n  backend: jina", "JINA_API_KEY 未设置")]:
+            with self.subTest(text):
+                (self.root / "config.yaml").write_text(text, encoding="utf-8")
+                self.assertIn(told, self.chinese("recall", "x").err)
+
+    def test_findings_are_chinese_and_their_kind_stays_for_scripts(self) -> None:
+        id = self.memory.remember("a thing worth keeping").id
+        (self.root / "index.json").chmod(0o644)
+        (self.root / "store" / "x.tmp~").touch(mode=0o600)
+        (self.root / "store" / "note.md").write_text("not ours")
+        (self.root / "store" / f"{id}.md").write_text("no page at all")
+        (self.root / "vectors.json").write_text("{")
+        spoken, data = self.chinese("doctor"), self.chinese("doctor", "--json").json
+
+        for line in spoken.out.splitlines():
+            self.assertRegex(line, "^(残留文件|权限过宽|页面不可读|外来笔记|定时|--fix) ")
+        self.assertIn("没有头部（---）", spoken.out)
+        self.assertIn("注意：vectors.json 无法读取，已重建", spoken.err)
+        self.assertIn("vectors.json 无法读取，已重建", data["warnings"])
+        found = {each["kind"]: each["what"] for each in data["data"]["findings"]}
+        self.assertEqual(found["foreign note"], "不是我们的文件，不会动它")
+
+    def test_reasons_are_chinese(self) -> None:
+        rows = self.root.parent / "rows.jsonl"
+        rows.write_text('not json\n{"text": "a fine row"}\n{"text": "t", "odd": 1}\n', encoding="utf-8")
+        taken = self.chinese("import", str(rows))
+        self.days_pass(8)
+        leaving = self.chinese("prune", "--dry-run")
+
+        self.assertIn("第 1 行未采用：不是 JSON\n第 3 行未采用：没有字段 'odd'\n", taken.out)
+        self.assertIn("  8 天未验证（上限 7）\n", leaving.out)
+        self.assertEqual(self.chinese("prune", "--dry-run", "--json").json["data"]["expired"][0]["reason"], "8 天未验证（上限 7）")
+
+    def test_help_is_chinese_wherever_the_language_stands(self) -> None:
+        for words in (["--lang", "zh", "recall", "--help"], ["recall", "-h", "--lang", "zh"], ["recall", "--help", "--lang=zh"],
+                      ["--help", "--lang", "zh"]):
+            with self.subTest(words):
+                text = self.helped(*words)
+                self.assertRegex(text, r"(?s)^用法: \S+ .*\n参数:\n.*\n选项:\n  -h, --help +显示帮助\n")
+                self.assertNotIn("usage", text)
+        self.assertIn("usage: ", self.helped("recall", "--help"))
+        self.environment["LC_ALL"] = "zh_CN.UTF-8"
+        self.assertIn("按词和语义查找记忆。", self.helped("recall", "--help"))
+        self.assertIn("usage: ", self.helped("recall", "--help", "--lang", "en"))
+
+    def test_no_english_is_left_in_any_help(self) -> None:
+        for name in am.COMMANDS:
+            described = self.helped(name, "--help", "--lang", "zh").split("\n\n")[1:]
+            for line in "\n".join(described).splitlines():
+                with self.subTest(name, line=line):
+                    self.assertRegex(line, r"[一-鿿、]|^$|^  -\S+(, -\S+)?( \S+)?$|^  \S+$")
+
+    def test_lines_of_help_fit_the_terminal(self) -> None:
+        with mock.patch.dict(os.environ, {"COLUMNS": "60"}):
+            text = self.helped("doctor", "--help", "--lang", "zh")
+
+        self.assertLessEqual(max(map(am.width, text.splitlines())), 60)
+        self.assertNotRegex(text, "(?m)^ *[，。、；：）]")
+
+    def test_a_command_that_goes_well_does_not_take_the_text_of_troubles_apart(self) -> None:
+        zh.troubles.cache_clear()
+        self.chinese("remember", "一件值得记住的事")
+        self.chinese("recall", "记住")
+
+        self.assertEqual(zh.troubles.cache_info().misses, 0)
+
+    def test_auto_sediment_speaks_it_too(self) -> None:
+        def ran(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run([sys.executable, str(HERE / "auto_sediment.py"), "--root", str(self.root), *words], text=True,
+                                  capture_output=True, env={"LANG": "C.UTF-8", **environment}, check=False)
+
+        self.assertIn("把会话日志沉淀成记忆", ran("--help", "--lang", "zh").stdout)
+        self.assertIn("错误：/no/such：这里没有会话日志\n", ran("--file", "/no/such", AGENT_MEMORY_LANG="zh").stderr)
+        self.assertIn("error: /no/such: no session log there\n", ran("--file", "/no/such").stderr)
 
 
 class House(unittest.TestCase):

@@ -481,7 +481,7 @@ def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:
         yield f"{say(one.change)}: {am.shown(one.path)}" + (f"  ({say('the old one is kept as {copy}', copy=one.backup)})"
                                                             if one.backup else "")
         if one.why:
-            yield "   " + am.shown(one.why) + (say("; by hand:") if one.text else "")
+            yield "   " + am.shown(say.told(one.why)) + (say("; by hand:") if one.text else "")
         if one.whole and one.text:
             yield "   " + say("a file of ours, new lines: {n}", n=len(one.text.splitlines()))
         elif one.text:

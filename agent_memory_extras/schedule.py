@@ -336,7 +336,9 @@ def _show(found: Scheduled, say: am.Say) -> Iterator[str]:
     if found.lines:
         yield say("put these lines into a crontab, where there is one:")
         yield from (am.shown(line) for line in found.lines)
-    yield from (f"{say('error' if one.trouble else 'warning')}: {am.shown(one.what)}" for one in found.findings)
+    for one in found.findings:
+        what = am.shown(say.told(one.what))
+        yield f"{say('error')}: {what}" if one.trouble else say("warning: {what}", what=what)
 
 
 @am.command("schedule", am.arg("what", help="install, status or remove"),

@@ -362,6 +362,10 @@ class Calls(Spoken):
                 self.assertNotIn("\n", result["content"][0]["text"])
 
     def test_a_disk_or_a_fault_of_ours_does_not_end_it(self) -> None:
+        kept = os.dup(1)                                   # a closed pipe sends standard output nowhere
+        self.addCleanup(os.close, kept)
+        self.addCleanup(os.dup2, kept, 1)
+
         def broken(fault: Exception) -> Any:
             def stats() -> None:
                 raise fault

@@ -116,7 +116,10 @@ def program(name: str = "agent-memory") -> tuple[str, ...]:
     if os.access(beside(name), os.X_OK) and (installed or os.path.abspath(sys.argv[0]) == beside("agent-memory")):
         return (beside(name),)
     # -P: else a file agent_memory.py in the folder where an agent works would run instead of us.
-    return (sys.executable, "-P", "-m", module) if installed else (sys.executable, os.path.join(place, f"{module}.py"))
+    if installed:
+        return (sys.executable, "-P", "-m", module)
+    quick = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)      # the script itself would be compiled at each start
+    return (sys.executable, quick if os.path.exists(quick) else os.path.join(place, f"{module}.py"))
 
 
 def is_ours(words: Sequence[object], verb: str) -> bool:
@@ -498,7 +501,7 @@ def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:
             am.arg("--project", metavar="DIR", help="claude-code: the MCP entry into DIR/.mcp.json"),
             am.arg("--no-hooks", action="store_true", help="no hooks (hermes: no provider)"),
             am.arg("--no-mcp", action="store_true", help="no MCP entry"),
-            am.arg("--no-skill", action="store_true", help="no skill"), show=_show)
+            am.arg("--no-skill", action="store_true", help="no skill"), show=_show, reads=False)
 def _integrate(memory: am.AgentMemory, args: Namespace) -> Integrated | Known:
     """Tell an agent about this memory: hooks, MCP entry, skill."""
     env = memory.settings.environment

@@ -344,7 +344,7 @@ def _show(found: Scheduled, say: am.Say) -> Iterator[str]:
 @am.command("schedule", am.arg("what", help="install, status or remove"),
             am.arg("--every", default="15m", metavar="15m", help="how often logs are read: minutes (m) or hours (h)"),
             am.arg("--kind", choices=("auto", "cron", "systemd"), default="auto", help="auto: systemd where it answers, else cron"),
-            show=_show)
+            show=_show, reads=False)
 def _schedule(memory: am.AgentMemory, args: Namespace) -> Scheduled:
     """Have session logs digested by cron or by a systemd timer."""
     if args.what not in ("install", "status", "remove"):

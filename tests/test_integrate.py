@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import stat
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -409,6 +410,13 @@ class Installed(Spec):
 
         self.assertIn(f"    {shlex.join([*integrate.program(), '--root', str(self.root)])}\n", text)
         self.assertNotIn("{{", text)
+
+    def test_a_checkout_is_started_by_its_cached_bytecode(self) -> None:
+        command = integrate.program()
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, cwd="/", check=False)
+
+        self.assertEqual((done.returncode, done.stdout), (0, f"agent-memory {am.__version__}\n"), done.stderr)
+        self.assertFalse(command[-1].endswith("agent_memory.py"))
 
     def test_chinese_where_it_is_spoken(self) -> None:
         for words, env in ((("--lang", "zh"), {}), ((), {"LC_ALL": "zh_CN.UTF-8"})):

@@ -84,6 +84,14 @@ def spoken(text: str) -> str:
     return am.without_blocks(fit(text)).strip()
 
 
+def alias(id: str, clean: Callable[[str], str]) -> str:
+    """A session's id as it may be stored: itself, or a print of it where it looks like a secret, as those of OpenCode do."""
+    if clean(id) == id:
+        return id
+    from hashlib import blake2b
+    return f"~{blake2b(fit(id).encode(), digest_size=8).hexdigest()}"
+
+
 def talk(turns: Iterable[Turn]) -> str:
     """The turns as the one text a digester reads."""
     return "\n".join(f"{'用户' if turn.role == 'user' else '助手'}: {turn.text}" for turn in turns)
@@ -474,7 +482,7 @@ def asked(path: str, question: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
             yield from question(base)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as fault:           # the last from names in a damaged file
             why = "a damaged database" if isinstance(fault, UnicodeDecodeError) else fault
-            raise am.LogUnreadable(f"{path}: {why}", "is an agent writing to it?  the next run tries again") from None
+            raise am.LogUnreadable(f"{path}: {why}", "is an agent writing to it? the next run tries again") from None
 
 
 def address(path: str, held: ExitStack) -> str:
@@ -1757,7 +1765,7 @@ class Sediment:
         clean = self._memory.clean
         session = am.replace(session, turns=tuple(am.replace(turn, text=clean(turn.text)) for turn in session.turns))
         new = self._cursor.unseen(session)
-        entry = {"path": clean(session.path), "agent": session.agent, "session": clean(session.session),
+        entry = {"path": clean(session.path), "agent": session.agent, "session": alias(session.session, clean),
                  "read": len(session.turns), "turns": [{"role": turn.role, "text": turn.text} for turn in new],
                  "facts": [], "applied": [], "skipped": {clean(kind): n for kind, n in session.skipped.items()},
                  "torn": session.torn, "bad": session.bad, "subagent": session.subagent}
@@ -1787,14 +1795,14 @@ class Sediment:
             self._note("weak", why=result.degraded)
         if options.apply:
             if self._archives:
-                self._memory.archive(session.agent, session.session, [turn.to_dict() for turn in batch])
+                self._memory.archive(session.agent, alias(session.session, self._memory.clean), [turn.to_dict() for turn in batch])
             self._cursor.consume(session, batch)
 
     def _provenance(self, session: Session, batch: Sequence[Turn], fact: am.Fact) -> dict[str, Any]:
         """Where a fact comes from: the turn, its speaker and time, the session, and the project unless it is of the person."""
-        turn = origin(fact.content, batch)
+        turn, name = origin(fact.content, batch), alias(session.session, self._memory.clean)
         place = turn.seq if turn else f"{batch[0].seq}-{batch[-1].seq}"
-        known = {"source": f"{session.agent}:{session.session}#{place}", "session": session.session,
+        known = {"source": f"{session.agent}:{name}#{place}", "session": name,
                  "project": None if fact.category in self._memory.settings["digest"]["personal"] else project_of(session.cwd)}
         return known | {"seq": turn.seq, "speaker": turn.role, "said_at": turn.at or None} if turn else known
 

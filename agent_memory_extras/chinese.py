@@ -87,6 +87,12 @@ bad escape {} ⇒ 转义无效：{}
 No module named {} ⇒ 没有模块 {}
 module {} has no attribute {} ⇒ 模块 {} 没有 {}
 
+database is locked ⇒ 数据库正被占用
+file is not a database ⇒ 文件不是数据库
+database disk image is malformed ⇒ 数据库已损坏
+unable to open database file ⇒ 打不开数据库文件
+disk I/O error ⇒ 磁盘读写出错
+
 # pages, rows, plain YAML
 line {} ⇒ 第 {} 行
 line {}: {} ⇒ 第 {} 行：{}
@@ -621,7 +627,7 @@ name another file ⇒ 请指定其他文件
 one or the other ⇒ 两者只能选一
 {}: this Python has no sqlite3 ⇒ {}：这个 Python 没有 sqlite3
 a Python with sqlite3 reads it ⇒ 换一个带 sqlite3 的 Python 即可读取
-is an agent writing to it?  the next run tries again ⇒ 是否有智能体正在写入？下次运行会再试
+is an agent writing to it? the next run tries again ⇒ 是否有智能体正在写入？下次运行会再试
 known formats: {} ⇒ 已知格式：{}
 {}: no session log there ⇒ {}：这里没有会话日志
 name a log file or a session directory ⇒ 请指定日志文件或会话目录

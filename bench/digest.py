@@ -64,18 +64,22 @@ def table(rows: list[dict[str, Any]], digest: Any) -> tuple[dict[str, list[int]]
     return counts, faults
 
 
+def score(half: str) -> tuple[int, dict[str, list[int]], list[str]]:
+    """How many snippets a half has, {category: [right, wrong, missed]} with "all", and a line for each fault."""
+    rows = [json.loads(line) for line in (HERE / "digest_corpus.jsonl").read_text(encoding="utf-8").splitlines()]
+    chosen = [row for row in rows if row["half"] == half]
+    counts, faults = table(chosen, am.RuleDigester(am.read_yaml(am.DEFAULTS)[0]["digest"]).digest)
+    return len(chosen), counts | {"all": [sum(column) for column in zip(*counts.values())]}, faults
+
+
 def main() -> None:
     """Print a table for each half."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", action="store_true", help="show what was wrong or missed")
     options = parser.parse_args()
-    rows = [json.loads(line) for line in (HERE / "digest_corpus.jsonl").read_text(encoding="utf-8").splitlines()]
-    digester = am.RuleDigester(am.read_yaml(am.DEFAULTS)[0]["digest"])
     for half in ("dev", "test"):
-        chosen = [row for row in rows if row["half"] == half]
-        counts, faults = table(chosen, digester.digest)
-        counts["all"] = [sum(column) for column in zip(*counts.values())]
-        print(f"{half}: {len(chosen)} snippets\n  {'':12}{'P':>7}{'R':>7}{'F1':>7}{'facts':>7}")
+        snippets, counts, faults = score(half)
+        print(f"{half}: {snippets} snippets\n  {'':12}{'P':>7}{'R':>7}{'F1':>7}{'facts':>7}")
         for category, (right, wrong, missed) in counts.items():
             precision, recall = right / max(1, right + wrong), right / max(1, right + missed)
             f1 = 2 * precision * recall / max(1e-9, precision + recall)

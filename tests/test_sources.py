@@ -87,6 +87,34 @@ class Provenance(Learned):
                 self.assertEqual(sediment.project_of(cwd), project)
 
 
+class SecretNames(Learned):
+    """A session whose id looks like a secret is known by a print of it, and still found."""
+
+    ID = "ses_dd75cb0e5ffekD1jMyhnrXuOdR"
+    ARCHIVE = "on"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.other = self.log.with_name("6e66.jsonl")
+        self.other.write_text(json.dumps({"type": "user", "uuid": "v1", "sessionId": self.ID, "message": {
+            "role": "user", "content": "We decided to use Kafka for events"}}) + "\n", encoding="utf-8")
+        self.run_it(sediment.main, "--all", "--apply", "--archive", "on")
+
+    def test_its_turns_are_found_in_the_log_and_in_the_archive(self) -> None:
+        memory = self.memory_of("Kafka")
+        self.assertRegex(memory.source, r"^claude-code:~[0-9a-f]{16}#0$")
+        self.assertEqual(sources.origin(self.memory, memory.id).path, str(self.other))
+        self.other.unlink()
+        self.assertEqual(sources.origin(self.memory, memory.id).found, "archive")
+
+    def test_the_id_itself_is_written_nowhere_as_it_is_masked_everywhere(self) -> None:
+        self.assertNotEqual(am.redact(self.ID), self.ID)
+        for path in (self.home / "memory").rglob("*"):
+            if path.is_file():
+                self.assertNotIn(self.ID.encode(), path.read_bytes(), path)
+        self.assertNotIn(self.ID, json.dumps(self.memory.archived("claude-code", self.memory_of("Kafka").session)))
+
+
 class Source(Learned):
     """`source` shows the turns a memory comes from, masked, or says that nothing is left of them."""
 

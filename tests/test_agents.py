@@ -5,6 +5,8 @@ Skipped where the agent is not installed:
     DeepSeek Harness    `dsh` on the path, or what AGENT_MEMORY_TEST_DSH names            PyPI  deepseek-harness-runtime-bin
     OpenCode            `opencode` on the path, or what AGENT_MEMORY_TEST_OPENCODE names  npm   opencode-linux-x64, …
     Codex               `codex` on the path, or what AGENT_MEMORY_TEST_CODEX names        npm   @openai/codex
+    Claude Code         `claude` on the path, or what AGENT_MEMORY_TEST_CLAUDE names      npm   @anthropic-ai/claude-code
+    Gemini CLI          `gemini` on the path, or what AGENT_MEMORY_TEST_GEMINI names      npm   @google/gemini-cli
 """
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,17 +36,21 @@ SERVER = [str(HERE / "agent_memory.py"), "mcp"]
 DSH = os.environ.get("AGENT_MEMORY_TEST_DSH") or shutil.which("dsh")
 OPENCODE = os.environ.get("AGENT_MEMORY_TEST_OPENCODE") or shutil.which("opencode")
 CODEX = os.environ.get("AGENT_MEMORY_TEST_CODEX") or shutil.which("codex")
+CLAUDE = os.environ.get("AGENT_MEMORY_TEST_CLAUDE") or shutil.which("claude")
+GEMINI = os.environ.get("AGENT_MEMORY_TEST_GEMINI") or shutil.which("gemini")
 UNZIPS = shutil.which("zstd") or find_spec("zstandard") or sys.version_info >= (3, 14)
+KEYS = ("AGENT_MEMORY_", "HERMES_", "DSH_", "DEEPSEEK_", "ANTHROPIC_", "OPENAI_", "OPENCODE", "CODEX_", "CLAUDE", "GEMINI", "GOOGLE")
 BARE = {name: value for name, value in os.environ.items()
-        if not name.startswith(("AGENT_MEMORY_", "HERMES_", "DSH_", "DEEPSEEK_", "ANTHROPIC_", "OPENAI_", "OPENCODE", "CODEX_"))
-        and not name.lower().endswith("_proxy")} | {"NO_PROXY": "127.0.0.1", "AGENT_MEMORY_VECTOR_BACKEND": "local"}
+        if not name.startswith(KEYS) and not name.lower().endswith("_proxy")} | {
+            "NO_PROXY": "127.0.0.1", "AGENT_MEMORY_VECTOR_BACKEND": "local"}
 SECONDS = 120
 
 
 # ── the stub ──
 
 class Stub(ThreadingHTTPServer):
-    """In place of a model: it calls one tool, then says one sentence, over Anthropic's Messages or OpenAI's Responses.
+    """In place of a model: it calls one tool, then says one sentence, over Anthropic's Messages, OpenAI's Responses or
+    Google's generateContent.
 
     `seen` holds each request's body.  A request without tools (a title is wanted) gets the sentence at once.
     """
@@ -75,7 +82,8 @@ class Stub(ThreadingHTTPServer):
 
     def results(self) -> list[dict[str, Any]]:
         """The results of tools in the last request that had any."""
-        return [part for part in parts_in(self.asked[-1]) if part["type"] in ("tool_result", "function_call_output")]
+        return [part for part in parts_in(self.asked[-1]) if part.get("type") in ("tool_result", "function_call_output")
+                or "functionResponse" in part]
 
     def wanted(self, body: dict[str, Any]) -> tuple[str, str]:
         """The tool to be called now, as the part before its name and the name; nothing once its result is there."""
@@ -88,6 +96,7 @@ class Stub(ThreadingHTTPServer):
 def tools_in(body: dict[str, Any]) -> dict[str, tuple[str, str]]:
     """The tools of a request, by their whole names; Responses may have them in groups."""
     flat = {tool["name"]: ("", tool["name"]) for tool in body.get("tools", ()) if "name" in tool and "tools" not in tool}
+    flat |= {tool["name"]: ("", tool["name"]) for group in body.get("tools", ()) for tool in group.get("functionDeclarations", ())}
     groups = [tool for tool in body.get("tools", ()) if "tools" in tool]
     return flat | {f"{group['name']}__{tool['name']}": (group["name"], tool["name"]) for group in groups for tool in group["tools"]}
 
@@ -96,6 +105,8 @@ def parts_in(body: dict[str, Any]) -> list[dict[str, Any]]:
     """What was said and done so far."""
     if "input" in body:
         return list(body["input"])
+    if "contents" in body:
+        return [part for message in body["contents"] for part in message["parts"]]
     return [part for message in body["messages"] if isinstance(message["content"], list) for part in message["content"]]
 
 
@@ -129,6 +140,13 @@ def responses(stub: Stub, group: str, name: str) -> Iterator[tuple[str, dict[str
     yield "response.completed", {"response": {"id": "resp_1", "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}}
 
 
+def generated(stub: Stub, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same of Google's generateContent."""
+    part = {"functionCall": {"name": name, "args": stub.given}} if name else {"text": stub.sentence}
+    yield "", {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
+               "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}}
+
+
 class Handler(BaseHTTPRequestHandler):
     server: Stub
 
@@ -137,9 +155,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        spoken = responses(self.server, group, name) if self.path.startswith("/v1/responses") else messages(self.server, name)
+        if "GenerateContent" in self.path:
+            spoken = generated(self.server, name)
+        else:
+            spoken = responses(self.server, group, name) if "/responses" in self.path else messages(self.server, name)
         for kind, event in spoken:
-            self.wfile.write(f"event: {kind}\ndata: {json.dumps({'type': kind, **event})}\n\n".encode())
+            typed = f"event: {kind}\ndata: {json.dumps({'type': kind, **event})}" if kind else f"data: {json.dumps(event)}"
+            self.wfile.write(f"{typed}\n\n".encode())
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -263,6 +285,71 @@ class Codex(Agent, unittest.TestCase):
     def log(self) -> Path | None:
         (log,) = (self.home / "sessions").rglob("rollout-*.jsonl")
         return log if hasattr(auto_sediment, "Codex") else None
+
+
+class Hooked(Agent):
+    """An agent that `integrate` tells of our server, our hooks and our skill."""
+
+    name = ""
+    without: tuple[str, ...] = ("--no-hooks",)             # they would digest the session behind the test's back
+
+    def integrate(self) -> None:
+        self.run_in([sys.executable, str(HERE / "agent_memory.py"), "integrate", self.name, "--write", *self.without,
+                     "--root", str(self.root)])
+
+    def test_hooks_tell_it_what_is_known_and_have_its_session_digested(self) -> None:
+        self.memory.remember("偏好：回答用中文", "preference", 8, True)
+        self.without = ()
+        with Stub("stats", {}, "好的。") as stub:
+            self.ask(stub, "决定：使用 PostgreSQL 16 作为数据库。")
+        told = json.dumps(stub.asked[0], ensure_ascii=False).replace("&lt;", "<").replace("&gt;", ">")
+        end, log = time.monotonic() + 60, self.root / "hook.log"
+        while len(self.memory.list()) < 2 and time.monotonic() < end:
+            time.sleep(0.2)                                # the digest runs by itself, after the agent has ended
+
+        self.assertRegex(told, r"<agent-memory>.*- 偏好：回答用中文 \[prefs, verified, mem_.*</agent-memory>")
+        self.assertEqual({kept.content for kept in self.memory.list()}, {"偏好：回答用中文", "决定：使用 PostgreSQL 16 作为数据库"})
+        self.assertEqual(log.read_text(encoding="utf-8") if log.exists() else "", "")
+
+
+@unittest.skipUnless(CLAUDE, "Claude Code is not installed")
+class ClaudeCode(Hooked, unittest.TestCase):
+    """Claude Code is told of our server, our hooks and our skill by `integrate`."""
+
+    name, tool = "claude-code", "mcp__agent_memory__{}"
+
+    def ask(self, stub: Stub, prompt: str) -> str:
+        (self.home / ".claude").mkdir(exist_ok=True)
+        self.integrate()
+        quiet = dict.fromkeys(("DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING", "DISABLE_AUTOUPDATER",
+                               "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"), "1")
+        allowed = ",".join(self.tool.format(name) for name in mcp.TOOLS)
+        return self.run_in([str(CLAUDE), "-p", prompt, "--allowedTools", allowed], ANTHROPIC_API_KEY="stub",
+                           ANTHROPIC_BASE_URL=stub.address.removesuffix("/v1"), **quiet)
+
+    def log(self) -> Path | None:
+        (log,) = (self.home / ".claude" / "projects").glob("*/*.jsonl")
+        return log
+
+
+@unittest.skipUnless(GEMINI, "Gemini CLI is not installed")
+class GeminiCli(Hooked, unittest.TestCase):
+    """Gemini CLI is told of our server, our hooks and our skill by `integrate`."""
+
+    name, tool = "gemini", "mcp_agent_memory_{}"
+
+    def ask(self, stub: Stub, prompt: str) -> str:
+        settings = self.home / ".gemini" / "settings.json"
+        settings.parent.mkdir(exist_ok=True)
+        security = {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}}
+        settings.write_text(json.dumps({"security": security}))
+        self.integrate()
+        return self.run_in([str(GEMINI), "-p", prompt, "--approval-mode", "yolo", "-m", "gemini-2.5-flash"], GEMINI_API_KEY="stub",
+                           GOOGLE_GEMINI_BASE_URL=stub.address.removesuffix("/v1"), GEMINI_CLI_TRUST_WORKSPACE="true")
+
+    def log(self) -> Path | None:
+        (log,) = (self.home / ".gemini" / "tmp").glob("*/chats/session-*.jsonl")
+        return log
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ CODEX = os.environ.get("AGENT_MEMORY_TEST_CODEX") or shutil.which("codex")
 CLAUDE = os.environ.get("AGENT_MEMORY_TEST_CLAUDE") or shutil.which("claude")
 GEMINI = os.environ.get("AGENT_MEMORY_TEST_GEMINI") or shutil.which("gemini")
 UNZIPS = shutil.which("zstd") or find_spec("zstandard") or sys.version_info >= (3, 14)
-KEYS = ("AGENT_MEMORY_", "HERMES_", "DSH_", "DEEPSEEK_", "ANTHROPIC_", "OPENAI_", "OPENCODE", "CODEX_", "CLAUDE", "GEMINI", "GOOGLE")
+KEYS = ("AGENT_MEMORY_", "HERMES_", "DSH_", "DEEPSEEK_", "ANTHROPIC_", "OPENAI_", "OPENCODE", "CODEX_", "CLAUDE", "GEMINI",
+        "GOOGLE")
 BARE = {name: value for name, value in os.environ.items()
         if not name.startswith(KEYS) and not name.lower().endswith("_proxy")} | {
             "NO_PROXY": "127.0.0.1", "AGENT_MEMORY_VECTOR_BACKEND": "local"}

@@ -39,7 +39,7 @@ def origin(memory: am.AgentMemory, id: str, file: str | None = None, around: int
     if not told:
         return Origin(kept.id, kept.source, "none")
     agent, session, first, last = told[1], told[2], int(told[3]), int(told[4] or told[3])
-    for path, turns in logged(agent, session, file):
+    for path, turns in logged(memory, agent, session, file):
         if shown := excerpt(memory, turns, first, last, around):
             return Origin(kept.id, kept.source, "log", memory.clean(path), shown)
     if shown := excerpt(memory, memory.archived(agent, session), first, last, around):
@@ -47,18 +47,18 @@ def origin(memory: am.AgentMemory, id: str, file: str | None = None, around: int
     return Origin(kept.id, kept.source, "gone")
 
 
-def logged(agent: str, session: str, file: str | None) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def logged(memory: am.AgentMemory, agent: str, session: str, file: str | None) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The logs of a session, with their turns: those named for it first, for a resumed one may stand in a file named otherwise."""
     known = sediment.AGENTS.get(agent)
     held = [sediment.named_log(file)] if file else sediment.newest_first(known.found() if known else ())
     held.sort(key=lambda log: session not in (log.session, os.path.basename(os.path.dirname(log.path)))
               and session[:8] not in os.path.basename(log.path))
     for log in held:
-        if log.session not in ("", session):
+        if memory.clean(log.session) not in ("", session):
             continue
         try:
             for told in sediment.read_sessions(sediment.still(log.path), True, log.session, log.agent):
-                if told.session == session:
+                if memory.clean(told.session) == session:      # a secret in it was masked
                     yield told.path, [turn.to_dict() for turn in told.turns]
         except am.LogUnreadable:
             if file:

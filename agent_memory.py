@@ -10007,13 +10007,17 @@ class AgentMemory:
             found += self._store.unmasked_undo()
             found += [Finding("unmasked", name, "a conversation holds what today's rules mask")
                       for name in self._store.archived_talks()
-                      if any(self.clean(turn["text"]) != turn["text"] for turn in self._store.talk(name))]
+                      if any(self._masked_turn(turn) != turn for turn in self._store.talk(name))]
             if fix:
-                self._store.change_talks(lambda turn: turn | {"text": self.clean(turn["text"])})
+                self._store.change_talks(self._masked_turn)
         if fix and found:
             with self._store.lock():
                 self._store.forget_last_change()     # it holds the old texts
         return Examined(tuple(found), fix and bool(found))
+
+    def _masked_turn(self, turn: dict[str, Any]) -> dict[str, Any]:
+        """An archived turn by today's rules, what names its session and its record included."""
+        return {key: self.clean(value) if isinstance(value, str) else value for key, value in turn.items()}
 
     def conflicts(self) -> tuple[Memory, ...]:
         """The memories that contradict another one, both sides of it."""

@@ -615,7 +615,7 @@ class Tree:
         return list(self._read(sorted(glob(os.path.join(escape(os.path.join(self._storage, *folder)), "*.json")))))
 
     def _read(self, paths: Iterable[str]) -> Iterator[dict[str, Any]]:
-        for path in paths:
+        for path in filter(os.path.isfile, paths):             # a pipe would be waited for
             try:
                 with open(path, "rb") as file:
                     found = parsed(file.read(LONGEST_LINE))
@@ -1549,9 +1549,12 @@ def any_copy(path: str) -> tuple[str, int] | None:
     return dsh_copy(path) or codex_copy(path) or claude_copy(path)
 
 
-def logs_below(folder: str) -> Iterator[Held]:
-    """What may be a log in a directory, whoever wrote it."""
-    for place, _, names in os.walk(os.path.expanduser(folder)):
+def logs_below(folder: str, closed: Callable[[am.LogUnreadable], object]) -> Iterator[Held]:
+    """What may be a log in a directory, whoever wrote it; `closed` hears of a folder that is not there or not to be read."""
+    def told(trouble: OSError) -> None:
+        closed(am.LogUnreadable(f"{trouble.filename}: {trouble.strerror}", "is it there, and may this user read it?"))
+
+    for place, _, names in os.walk(os.path.expanduser(folder), onerror=told):
         yield from one_each((os.path.join(place, name) for name in names if LOG.fullmatch(name)), "", any_copy)
 
 
@@ -1723,7 +1726,7 @@ class Sediment:
 
     def _found(self) -> Iterator[Held]:
         for folder in self._options.dir or ():
-            yield from logs_below(folder)
+            yield from logs_below(folder, self._closed)
         if not self._options.dir:
             for agent in self._agents():
                 yield from agent.found()
@@ -1739,6 +1742,9 @@ class Sediment:
             self._note("gone", path=path)
         else:
             self.errors[trouble.message] = trouble
+
+    def _closed(self, trouble: am.LogUnreadable) -> None:
+        self.errors[trouble.message] = trouble
 
     def _tell(self) -> None:
         """What is to be said of a run over many logs when all were looked at."""

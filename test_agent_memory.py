@@ -559,13 +559,15 @@ class Conversations(Spec):
 
     def test_an_audit_masks_them_with_todays_rules(self) -> None:
         self.memory.archive("dsh", "s", [self.turn(1, "the word is open-sesame-42")])
+        self.memory.archive("dsh", "open-sesame-43", [self.turn(1, "fine")])
         (self.root / "config.yaml").write_text(
             "security:\n  redact_patterns:\n    - label: word\n      pattern: 'open-sesame-\\d+'\n", encoding="utf-8")
         self.reopen()
 
-        self.assertEqual([finding.kind for finding in self.memory.audit().findings], ["unmasked"])
+        self.assertEqual([finding.kind for finding in self.memory.audit().findings], ["unmasked"] * 2)
         self.memory.audit(fix=True)
         self.assertEqual(self.texts(), ["the word is [已脱敏:word]"])
+        self.assertFalse(any(b"sesame" in zlib.decompress(path.read_bytes()) for path in (self.root / "turns").iterdir()))
 
 
 class Forgetting(Spec):

@@ -59,8 +59,9 @@ def _vanishing(unread: list[sediment.Held], home: str, memory: am.AgentMemory) -
 
 def cleanup_days(home: str) -> int:
     """How long Claude Code keeps a log."""
+    path = os.path.join(home, "settings.json")
     try:
-        with open(os.path.join(home, "settings.json"), encoding="utf-8") as file:
+        with open(path if os.path.isfile(path) else os.devnull, encoding="utf-8") as file:      # a pipe would be waited for
             days: Any = json.load(file).get("cleanupPeriodDays")
     except (OSError, ValueError, AttributeError):
         days = None

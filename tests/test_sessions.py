@@ -523,6 +523,11 @@ class Found(Spec):
         code, _, err = self.run_it("--dir", folder)
         self.assertEqual((code, "2 files hold no conversation" in err), (0, True))
 
+    def test_a_directory_that_is_not_there_is_trouble(self) -> None:
+        for how in ("--all", "--latest"):
+            code, _, err = self.run_it("--dir", str(self.place / "nowhere"), how)
+            self.assertEqual((code, "nowhere: No such file or directory" in err), (1, True), how)
+
     def test_a_log_with_nothing_in_it_yet_is_no_trouble(self) -> None:
         for begun in (b"", b'{"type":"us', b"\n"):
             paths = [self.claude_log(begun), self.codex_log(begun), self.gemini_log(begun)]

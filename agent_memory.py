@@ -8815,6 +8815,8 @@ class AgentMemory:
         content = self.clean(text)
         if not isinstance(verified, bool) or not isinstance(source, (str, type(None))):
             raise UsageError("verified is true or false, and a source is text")
+        if isinstance(seq := provenance.get("seq"), bool) or not isinstance(seq, (int, type(None))):
+            raise UsageError(f"seq is {self.clean(repr(seq))}", "a whole number")      # a row that holds it could not be read again
         if not content.strip():
             raise UsageError("there is nothing to remember: the text is empty", "give the text, --file F, or - to read it")
         masked: dict[str, Any] = {key: self.clean(value) if isinstance(value, str) else value

@@ -172,6 +172,11 @@ def name(value: Any) -> str:
     return "" if isinstance(value, bool) or not isinstance(value, (str, int)) else fit(str(value)).replace("\0", "")
 
 
+def natural(value: Any, other: int) -> int:
+    """The value when it can number a record, else the other."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else other
+
+
 def objects(value: Any) -> list[dict[str, Any]]:
     """The objects in a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
@@ -761,7 +766,7 @@ class Dsh(Messages):
         if kind == "session":
             return self._open(event)
         seq = event.get("seq")
-        self.seq = seq if isinstance(seq, int) else self.seq + 1                # snapshots have no seq
+        self.seq = natural(seq, self.seq + 1)                  # snapshots have no seq
         if kind == "session/end-seed":
             self._copied = False           # in a session without a seed this only marks a resume
         elif self._copied or self.seq <= self._seed:
@@ -995,7 +1000,7 @@ class Codex(Messages):
     def take(self, record: dict[str, Any]) -> None:
         kind, ordinal = str(record.get("type", "session_meta")), record.get("ordinal")
         payload = mapping(record.get("payload")) if "payload" in record else record             # 2025: no envelope
-        self.seq = ordinal if isinstance(ordinal, int) else self.seq + 1
+        self.seq = natural(ordinal, self.seq + 1)
         self._at = moment(record.get("timestamp"))
         if kind == "session_meta":
             self._open(payload)

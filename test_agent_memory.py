@@ -472,6 +472,17 @@ class Lifetimes(Spec):
         os.utime(path, ns=(ahead, ahead))
 
 
+class Places(Spec):
+    """What could not be read again is not written."""
+
+    def test_a_place_in_a_conversation_is_a_whole_number(self) -> None:
+        for seq in (True, "4", 1.5):
+            with self.assertRaises(am.UsageError):
+                self.memory.remember("we use Postgres", session="s", seq=seq)
+
+        self.assertEqual(self.memory.list(), ())
+
+
 class Conversations(Spec):
     """What was said can be kept beside the memories for a while: masked, packed, and gone when they are forgotten."""
 

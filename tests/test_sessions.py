@@ -537,6 +537,16 @@ class Found(Spec):
         self.claude_log(claude("hi"))
         self.assertEqual(self.said("--all"), ["hi"])
 
+    def test_a_number_that_is_none_breaks_no_store(self) -> None:
+        for number, seq in enumerate((True, -5, 10 ** 30, "7", 1.5, None)):
+            self.write(f"dsh/sessions/p/{number}/session.v4.jsonl", {"type": "session", "version": 4, "id": f"s{number}"},
+                       {"type": "user/message", "seq": seq, "data": {"content": [block(f"决定：用 A{number}")]}})
+            self.codex_log(meta(f"c{number}"), legacy("user", f"决定：用 B{number}") | {"ordinal": seq}, id=f"c{number}")
+        code, _, _ = self.run_it("--all", "--apply", "--archive", "on")
+
+        self.assertEqual((code, len(self.kept())), (0, 12))
+        self.assertEqual({(type(one.seq), one.seq) for one in am.AgentMemory(self.root).list()}, {(int, 0), (int, 1)})
+
     def test_half_a_character_anywhere_is_no_trouble(self) -> None:
         half = "\ud800"
         self.claude_log(claude(half + "hi", half, sessionId=half, cwd=half, timestamp=half), {"type": half, "uuid": half})

@@ -339,7 +339,6 @@ does not hold a list of facts ⇒ 没有要点列表
 there is no category {} ⇒ 没有类别 {}
 categories: {} ⇒ 类别：{}
 seq is {} ⇒ seq 不能是 {}
-a whole number ⇒ 应为整数
 importance is {} ⇒ 重要性不能是 {}
 a whole number from 1 to 10 ⇒ 应为 1 到 10 的整数
 verified is true or false, and a source is text ⇒ verified 应为 true 或 false，source 应为文本

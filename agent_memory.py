@@ -7028,16 +7028,18 @@ class Store:
 
     def _convert(self) -> bool:
         """Where encryption was just turned on or off, write every JSON file anew; returns whether it was."""
-        if not os.path.exists(self.path("index.json")):
+        on = self._vault.on()                            # without an index it is for the conversations that may lie there
+        if on == (_begins(self.path("index.json")) == _SEALED):
             return False
-        on, sealed = self._vault.on(), set(self._vault.sealed_files())
-        if on == ("index.json" in sealed):
+        sealed = set(self._vault.sealed_files())
+        there = [*self.archived_talks(), *(f"backups/{name}" for name in self.backup_names()), *_SEALABLE]
+        wrong = [name for name in there if (name in sealed) != on and os.path.exists(self.path(name))]
+        if not wrong:
             return False
         with self.lock("cache/index.lock"):              # whoever is indexing now would leave words in clear
             self.uncache(("index.lock",), "")
-            backups = [f"backups/{name}" for name in self.backup_names()]
-            for name in [*self.archived_talks(), *backups, *_SEALABLE]:
-                if (name in sealed) != on and (data := self._opened_bytes(name)) is not None:
+            for name in wrong:
+                if (data := self._opened_bytes(name)) is not None:
                     _replace_file(self.path(name), [self._vault.seal(data)])
         return True
 
@@ -8705,6 +8707,23 @@ def windows(talk: str, size: int, roles: Mapping[str, Iterable[str]]) -> list[st
     return [piece for piece in pieces if piece.strip()]
 
 
+def enclosed(text: str, role: str, roles: Mapping[str, Iterable[str]]) -> str:
+    """A turn's words so that none of them reads as another's, and nothing they leave open reaches into the next turn."""
+    # Only what the person says counts as decided, so whoever else opens a line in their name is quoting.
+    spoofed = f"(?im){_opening({'user': roles['user']})}"
+    quoted = text if role == "user" else re.sub(spoofed, lambda found: f"> {found[0]}", text)
+    whole = re.sub(_HALF_BLOCK, "", without_blocks(quoted, "\n")).strip()
+    fence = ""
+    for mark in re.findall("(?m)^[ \t]{0,3}(```|~~~)", whole):
+        fence = "" if mark == fence else fence or mark
+    return f"{whole}\n{fence}" if fence else whole
+
+
+def squeezed(text: str) -> str:
+    """A text without its blanks and capitals, to be found however it was typeset."""
+    return "".join(text.split()).casefold()
+
+
 def _turn_parts(turn: str, size: int, opening: re.Pattern[str]) -> Iterator[str]:
     """A turn, or the parts of one that is too long, cut at line ends, else anywhere, each under its role."""
     role = opening.match(turn)
@@ -8753,6 +8772,7 @@ class AgentMemory:
         self._analyzer = Analyzer(rules)
         self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of, self._analyzer)
         self._kept: Corpus | None = None             # what was searched last
+        self._expired = ""                           # the day on which archived turns were last looked through
         self._compared = self._asked = False         # a text was compared, a question was asked
         self._unkept = 0                             # cache/ did not take a segment
         self._backend: Backend | None = None
@@ -8795,6 +8815,8 @@ class AgentMemory:
         content = self.clean(text)
         if not isinstance(verified, bool) or not isinstance(source, (str, type(None))):
             raise UsageError("verified is true or false, and a source is text")
+        if isinstance(seq := provenance.get("seq"), bool) or not isinstance(seq, (int, type(None))):
+            raise UsageError(f"seq is {self.clean(repr(seq))}", "a whole number")      # a row that holds it could not be read again
         if not content.strip():
             raise UsageError("there is nothing to remember: the text is empty", "give the text, --file F, or - to read it")
         masked: dict[str, Any] = {key: self.clean(value) if isinstance(value, str) else value
@@ -8923,20 +8945,26 @@ class AgentMemory:
         return forgotten
 
     def forget_source(self, source: str, dry_run: bool = True) -> tuple[Forgotten, ...]:
-        """Erase all that came from a source: its name, or what stands before the # of a reference."""
+        """Erase all that came from a source: its name, or what stands before the # of a reference; a conversation goes whole."""
         wanted = self.clean(source)
         if not wanted:
             raise UsageError("the source is empty", "name what the memories came from")
         with self._store.transaction("forget") as draft:
             found = [memory for memory in (self._store.kept_elsewhere() | dict(draft.memories)).values()
                      if memory.source and wanted in (memory.source, memory.source.partition("#")[0])]
-            if not found:
+            talk = _talk_name(*wanted.split(":", 1)) if ":" in wanted else ""
+            talks = [talk] if talk in self._store.archived_talks() else []
+            if not found and not talks:
                 raise UnknownMemory(f"nothing came from {wanted!r}", "get shows where a memory comes from")
             if dry_run:
-                return tuple(Forgotten(memory.id, memory.content, ()) for memory in found)
-            forgotten = tuple(self._erased(draft, memory) for memory in found)
+                return tuple(Forgotten(id, content, ()) for id, content in
+                             [*((memory.id, memory.content) for memory in found), *((name, "") for name in talks)])
+            forgotten = [self._erased(draft, memory) for memory in found]
+            for name in talks:
+                self._store.keep_talk(name, [])
+                forgotten.append(Forgotten(name, "", (name,)))
         self._purge()
-        return forgotten
+        return tuple(forgotten)
 
     def _purge(self) -> None:
         """Take what is dead out of the segments in cache/; where that fails, they go whole."""
@@ -9981,13 +10009,17 @@ class AgentMemory:
             found += self._store.unmasked_undo()
             found += [Finding("unmasked", name, "a conversation holds what today's rules mask")
                       for name in self._store.archived_talks()
-                      if any(self.clean(turn["text"]) != turn["text"] for turn in self._store.talk(name))]
+                      if any(self._masked_turn(turn) != turn for turn in self._store.talk(name))]
             if fix:
-                self._store.change_talks(lambda turn: turn | {"text": self.clean(turn["text"])})
+                self._store.change_talks(self._masked_turn)
         if fix and found:
             with self._store.lock():
                 self._store.forget_last_change()     # it holds the old texts
         return Examined(tuple(found), fix and bool(found))
+
+    def _masked_turn(self, turn: dict[str, Any]) -> dict[str, Any]:
+        """An archived turn by today's rules, what names its session and its record included."""
+        return {key: self.clean(value) if isinstance(value, str) else value for key, value in turn.items()}
 
     def conflicts(self) -> tuple[Memory, ...]:
         """The memories that contradict another one, both sides of it."""
@@ -10008,16 +10040,28 @@ class AgentMemory:
     def archive(self, agent: str, session: str, turns: Iterable[Mapping[str, Any]]) -> None:
         """Keep turns of a conversation for `digest.archive_days`: {"seq", "role", "text", "at"}; masked, packed, and sealed
         where the store is.  What is older goes."""
+        session = self.clean(session)                # as memories name it, and no secret of its own
         name, today = _talk_name(agent, session), stamp(self.now())[:10]
-        fresh = [{"session": session, "kept": today, **turn, "text": self.clean(turn["text"])} for turn in turns]
-        seqs, days = {turn["seq"] for turn in fresh}, self.settings["digest"]["archive_days"]
+        fresh = [{"session": session, "kept": today, "role": turn["role"], "text": self.clean(turn["text"]),
+                  "seq": turn["seq"], "at": turn["at"]} for turn in turns]
+        grown = {turn["seq"]: turn["text"] for turn in fresh}
         with self._store.lock():
-            self._store.keep_talk(name, [*(turn for turn in self._store.talk(name) if turn.get("seq") not in seqs), *fresh])
-            self._store.change_talks(lambda turn: None if (age(turn.get("kept"), self.now()) or 0) > days else turn)
+            # A reply that grew takes the place of its beginning; of a log that was replaced both stay.
+            kept = [turn for turn in self._store.talk(name) if not grown.get(turn.get("seq"), "").startswith(turn["text"])]
+            self._store.keep_talk(name, [*kept, *fresh])
+        if self._expired != today:                   # not for each batch: with a thousand conversations that took 40 s
+            self.expire()
+
+    def expire(self) -> None:
+        """Let go of archived turns that were kept for longer than `digest.archive_days`."""
+        self._expired, days = stamp(self.now())[:10], self.settings["digest"]["archive_days"]
+        if self._store.archived_talks():
+            with self._store.lock():
+                self._store.change_talks(lambda turn: None if (age(turn.get("kept"), self.now()) or 0) > days else turn)
 
     def archived(self, agent: str, session: str) -> tuple[dict[str, Any], ...]:
         """What `archive` still keeps of a conversation, in its order."""
-        return tuple(sorted(self._store.talk(_talk_name(agent, session)), key=lambda turn: turn.get("seq", 0)))
+        return tuple(sorted(self._store.talk(_talk_name(agent, self.clean(session))), key=lambda turn: turn.get("seq", 0)))
 
     def slot(self, name: str) -> Slot:
         """A small durable JSON file of the root, for what has to outlive a process."""
@@ -10118,8 +10162,13 @@ def merged(old: Memory, new: Memory) -> Memory:
 
 def tells(turn: Mapping[str, Any], memory: Memory, said: Iterable[str]) -> bool:
     """Whether an archived turn says what a memory says or said, or is where the memory comes from."""
-    where = memory.session is not None and (turn.get("session"), turn.get("seq")) == (memory.session, memory.seq)
-    return where or any(text in turn["text"] for text in said)
+    several = re.search(r"#(\d+)-(\d+)\Z", memory.source or "")     # in words of its own, so any of them may have said it
+    first, last = (int(several[1]), int(several[2])) if several else (memory.seq, memory.seq)
+    seq = turn.get("seq")
+    where = (memory.session is not None and turn.get("session") == memory.session and isinstance(seq, int)
+             and first is not None and last is not None and first <= seq <= last)
+    words = squeezed(turn["text"])
+    return where or any(squeezed(text).rstrip("…") in words for text in said)
 
 
 def _released(flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -10575,8 +10624,9 @@ def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | For
     if args.id is not None:
         return memory.forget(args.id)
     found, total = memory.forget_source(args.source), memory.stats().total
-    if len(found) * 2 > total and not args.force:
-        raise AgentMemoryError(f"{len(found)} of {total} memories would be erased, more than half of the store",
+    memories = sum(bool(one.content) for one in found)             # the others are conversations
+    if memories * 2 > total and not args.force:
+        raise AgentMemoryError(f"{memories} of {total} memories would be erased, more than half of the store",
                                "`forget --source S --yes --force` does it")
     if found and (args.yes or _agreed(args, _show_forgotten(found, args.say))):
         return memory.forget_source(args.source, dry_run=False)

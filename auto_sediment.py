@@ -63,6 +63,7 @@ class Session(am.Record):
     warnings: tuple[str, ...] = ()         # keys of MESSAGES
     cwd: str = ""                          # where the agent worked
     parents: tuple[str, ...] = ()          # sessions it was forked or resumed from
+    named: bool = True                     # its log tells who it is; else it has the name of the file
 
 
 def standing(session: Session, subagents: bool) -> str:
@@ -72,6 +73,11 @@ def standing(session: Session, subagents: bool) -> str:
     if session.own:
         return "own"
     return "" if any(turn.role == "user" for turn in session.turns) else "blank"
+
+
+def masked(session: Session, clean: Callable[[str], str]) -> Session:
+    """The session with the words of its turns as they may be kept."""
+    return am.replace(session, turns=tuple(am.replace(turn, text=clean(turn.text)) for turn in session.turns))
 
 
 def fit(text: str) -> str:
@@ -92,20 +98,20 @@ def alias(id: str, clean: Callable[[str], str]) -> str:
     return f"~{blake2b(fit(id).encode(), digest_size=8).hexdigest()}"
 
 
-def talk(turns: Iterable[Turn]) -> str:
-    """The turns as the one text a digester reads."""
-    return "\n".join(f"{'用户' if turn.role == 'user' else '助手'}: {turn.text}" for turn in turns)
+ROLES = {"user": ("用户", "user", "human")}
+
+
+def talk(turns: Iterable[Turn], roles: Mapping[str, Iterable[str]] = ROLES) -> str:
+    """The turns as the one text a digester reads, which tells them apart by these words for who speaks."""
+    return "\n".join(f"{'用户' if turn.role == 'user' else '助手'}: {am.enclosed(turn.text, turn.role, roles)}" for turn in turns)
 
 
 def origin(fact: str, turns: Iterable[Turn]) -> Turn | None:
     """The turn that a fact was said in: one that has it word for word, of the user's first, else one with most of its terms."""
-    def squeezed(text: str) -> str:
-        return "".join(text.split()).casefold()
-
-    wanted, terms = squeezed(fact).rstrip("…"), set(am.tokenize_terms(fact))
+    wanted, terms = am.squeezed(fact).rstrip("…"), set(am.tokenize_terms(fact))
     best, most_of_it = None, 0.0
     for turn in sorted(turns, key=lambda turn: turn.role != "user"):
-        if wanted in squeezed(turn.text):
+        if wanted in am.squeezed(turn.text):
             return turn
         share = len(terms & set(am.tokenize_terms(turn.text))) / max(1, len(terms))
         if share > max(most_of_it, 0.6):
@@ -113,12 +119,12 @@ def origin(fact: str, turns: Iterable[Turn]) -> Turn | None:
     return best
 
 
-def batches(turns: Iterable[Turn], size: int) -> Iterator[list[Turn]]:
+def batches(turns: Iterable[Turn], size: int, roles: Mapping[str, Iterable[str]] = ROLES) -> Iterator[list[Turn]]:
     """Runs of whole turns whose talk fits in `size` characters; a longer turn stands alone."""
     batch: list[Turn] = []
     length = 0
     for turn in turns:
-        more = len(talk([turn])) + 1
+        more = len(talk([turn], roles)) + 1
         if batch and length + more > size + 1:
             yield batch
             batch, length = [], 0
@@ -172,6 +178,11 @@ def one_line(text: str) -> str:
 def name(value: Any) -> str:
     """A name or a number as text that can be stored and stand in a path; "" when it is neither."""
     return "" if isinstance(value, bool) or not isinstance(value, (str, int)) else fit(str(value)).replace("\0", "")
+
+
+def natural(value: Any, other: int) -> int:
+    """The value when it can number a record, else the other."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else other
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
@@ -617,7 +628,7 @@ class Tree:
         return list(self._read(sorted(glob(os.path.join(escape(os.path.join(self._storage, *folder)), "*.json")))))
 
     def _read(self, paths: Iterable[str]) -> Iterator[dict[str, Any]]:
-        for path in paths:
+        for path in filter(os.path.isfile, paths):             # a pipe would be waited for
             try:
                 with open(path, "rb") as file:
                     found = parsed(file.read(LONGEST_LINE))
@@ -658,13 +669,13 @@ def word(value: Any) -> str:
     return fit(value) if isinstance(value, str) else ""
 
 
-def parts(content: Any) -> list[dict[str, Any]]:
-    """The parts of a message's content: a string, parts, or results that hold parts."""
+def parts(content: Any, deep: int = 8) -> list[dict[str, Any]]:
+    """The parts of a message's content: a string, parts, or results that hold parts; nothing said lies deeper than `deep`."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     found = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     return [inner for part in found
-            for inner in ([part] if part.get("type") != "tool-result" else parts(part.get("content")))]
+            for inner in ([part] if part.get("type") != "tool-result" or not deep else parts(part.get("content"), deep - 1))]
 
 
 def wording(content: Any) -> str:
@@ -763,7 +774,7 @@ class Dsh(Messages):
         if kind == "session":
             return self._open(event)
         seq = event.get("seq")
-        self.seq = seq if isinstance(seq, int) else self.seq + 1                # snapshots have no seq
+        self.seq = natural(seq, self.seq + 1)                  # snapshots have no seq
         if kind == "session/end-seed":
             self._copied = False           # in a session without a seed this only marks a resume
         elif self._copied or self.seq <= self._seed:
@@ -882,6 +893,8 @@ class Claude(Messages):
 
     def finish(self) -> None:
         self.subagent = bool(self._aside) and not self._main
+        if self.subagent:                                      # it names the session it works for, whose turns are others
+            self.id = "/".join(filter(None, [self.id, word(self._aside[0][1].get("agentId"))]))
         for seq, record in self._aside:
             self.seq = seq
             if self.subagent:
@@ -995,7 +1008,7 @@ class Codex(Messages):
     def take(self, record: dict[str, Any]) -> None:
         kind, ordinal = str(record.get("type", "session_meta")), record.get("ordinal")
         payload = mapping(record.get("payload")) if "payload" in record else record             # 2025: no envelope
-        self.seq = ordinal if isinstance(ordinal, int) else self.seq + 1
+        self.seq = natural(ordinal, self.seq + 1)
         self._at = moment(record.get("timestamp"))
         if kind == "session_meta":
             self._open(payload)
@@ -1094,11 +1107,13 @@ class Gemini(Messages):
         if "$rewindTo" in record:
             self._rewind(str(record["$rewindTo"]))
         elif isinstance(told.get("messages"), list):
+            before = dict(self._messages)
             self._messages.clear()
-            for message in told["messages"]:
-                self._keep(mapping(message))
+            for number, message in enumerate(told["messages"]):
+                self.seq += number > 0             # each is a turn of its own
+                self._keep(mapping(message), before)
         elif "$set" not in record and "sessionId" not in record:
-            self._keep(record)
+            self._keep(record, self._messages)
         self.id = word(told.get("sessionId")) or self.id
         self.subagent |= told.get("kind") == "subagent"
 
@@ -1122,9 +1137,9 @@ class Gemini(Messages):
             self.cwd = found[1].strip()
         return text.partition(GEMINI_FILES)[0] if role == "user" else text
 
-    def _keep(self, message: dict[str, Any]) -> None:
+    def _keep(self, message: dict[str, Any], before: dict[str, tuple[int, dict[str, Any]]]) -> None:
         id = word(message.get("id")) or f"#{self.seq}.{len(self._messages)}"
-        self._messages[id] = self._messages[id][0] if id in self._messages else self.seq, message
+        self._messages[id] = before[id][0] if id in before else self.seq, message
 
     def _rewind(self, id: str) -> None:
         ids = list(self._messages)
@@ -1278,6 +1293,7 @@ class Cline(Messages):
     """Cline's api_conversation_history.json: messages that hold results of tools and the state of the editor, too."""
 
     agent = "cline"
+    NAME = "api_conversation_history.json"                     # of every log; its folder is the task
     TYPED = ("task", "feedback", "answer", "user_message")
     RESULT = re.compile(r"\[[^\]\n]{1,400}\] Result:|\[ERROR\]|\[TASK RESUMPTION\]")
 
@@ -1390,10 +1406,10 @@ def told(reader: Messages, path: str, log: Log | Database | Tree) -> Session:
     signs = {"torn": log.torn, "bad": log.bad > 0, "newer": reader.version > reader.newest,
              "empty": bool(reader.skipped) and not (reader.turns or reader.subagent)}
     name, folder = os.path.basename(path), os.path.basename(os.path.dirname(os.path.abspath(path)))
-    named = folder if GENERATION.fullmatch(name) else name
+    named = folder if GENERATION.fullmatch(name) or name == Cline.NAME else name
     return Session(path, reader.agent, reader.id or named, reader.version, tuple(reader.turns), reader.skipped, log.torn,
                    reader.subagent or folder == "subagents", reader.own, log.bad, tuple(key for key, on in signs.items() if on),
-                   reader.cwd, tuple(reader.parents))
+                   reader.cwd, tuple(reader.parents), bool(reader.id))
 
 
 # ── Finding ──────────────────────────────────────────────────────────────────
@@ -1469,6 +1485,25 @@ def one_each(paths: Iterable[str], agent: str, copy: Callable[[str], tuple[str, 
     return [log for *_, log in best.values()]
 
 
+def matching(home: str, pattern: str) -> Iterator[str]:
+    """The paths below a home that a pattern names; each folder of a ** is looked at once, however many links lead to it."""
+    from fnmatch import fnmatchcase
+    from glob import escape, glob
+    above, _, name = pattern.rpartition("/**/")
+    if not above:
+        yield from glob(os.path.join(escape(home), pattern), include_hidden=True)
+        return
+    seen = set[tuple[int, int]]()
+    for start in glob(os.path.join(escape(home), above), include_hidden=True):
+        for folder, below_it, names in os.walk(start, followlinks=True):
+            stat = os.stat(folder)
+            if (stat.st_dev, stat.st_ino) in seen:
+                below_it.clear()
+                continue
+            seen.add((stat.st_dev, stat.st_ino))
+            yield from (os.path.join(folder, one) for one in names if fnmatchcase(one, name))
+
+
 class Files:
     """An agent that keeps each session in a file, below its home where `logs` say."""
 
@@ -1482,11 +1517,7 @@ class Files:
 
     def found(self) -> Iterable[Held]:
         """Its sessions."""
-        from glob import escape, glob
-        paths = (path for logs in self._logs
-                 for path in glob(os.path.join(escape(self.home), logs), recursive=True, include_hidden=True))
-        return one_each(paths, self.name, self._copy)
-
+        return one_each((path for logs in self._logs for path in matching(self.home, logs)), self.name, self._copy)
 
 
 class Bases(Files):
@@ -1531,9 +1562,12 @@ def any_copy(path: str) -> tuple[str, int] | None:
     return dsh_copy(path) or codex_copy(path) or claude_copy(path)
 
 
-def logs_below(folder: str) -> Iterator[Held]:
-    """What may be a log in a directory, whoever wrote it."""
-    for place, _, names in os.walk(os.path.expanduser(folder)):
+def logs_below(folder: str, closed: Callable[[am.LogUnreadable], object]) -> Iterator[Held]:
+    """What may be a log in a directory, whoever wrote it; `closed` hears of a folder that is not there or not to be read."""
+    def told(trouble: OSError) -> None:
+        closed(am.LogUnreadable(f"{trouble.filename}: {trouble.strerror}", "is it there, and may this user read it?"))
+
+    for place, _, names in os.walk(os.path.expanduser(folder), onerror=told):
         yield from one_each((os.path.join(place, name) for name in names if LOG.fullmatch(name)), "", any_copy)
 
 
@@ -1587,6 +1621,7 @@ class Cursor:
         """The turns that were not consumed; the same words said twice are two turns."""
         from collections import Counter
         seen = Counter(self._marks(session.agent, session.session))
+        seen.update(self._marks(*self._own(session)) if not session.named else ())
         copied = Counter(mark for parent in session.parents for mark in self._marks(session.agent, parent))
         new = []
         for turn in session.turns:
@@ -1603,16 +1638,17 @@ class Cursor:
                     new.append(turn)
         return new
 
-    def consume(self, session: Session, turns: Iterable[Turn]) -> None:
-        """The memories of these turns are on disk."""
+    def consume(self, session: Session, turns: Iterable[Turn], at_once: bool = True) -> None:
+        """The memories of these turns are on disk; what need not be noted at once is by the next note of any."""
         for turn in turns:
             mark = self._mark(session, turn)
             if not turn.key:
-                self._state["sessions"].setdefault(self._print(session.agent, session.session), []).append(mark)
+                self._state["sessions"].setdefault(self._print(*self._own(session)), []).append(mark)
             elif mark not in self._records:
                 self._records.add(mark)
                 self._state["records"].append(mark)
-        self._slot.write(self._state)
+        if at_once:
+            self._slot.write(self._state)
 
     def close(self, log: Held, passed: str = "") -> None:
         """This log was read to its end."""
@@ -1623,9 +1659,13 @@ class Cursor:
         self._state["last"] = last
         self._slot.write(self._state)
 
-    def _marks(self, agent: str, session: str) -> list[str]:
-        marks: list[str] = self._state["sessions"].get(self._print(agent, session), [])
+    def _marks(self, *who: str) -> list[str]:
+        marks: list[str] = self._state["sessions"].get(self._print(*who), [])
         return marks
+
+    def _own(self, session: Session) -> list[str]:
+        """Who a session is; of many a chat.md each begins with other words."""
+        return [session.agent, session.session, *([] if session.named else [turn.text for turn in session.turns[:1]])]
 
     def _mark(self, session: Session, turn: Turn) -> str:
         return self._print(session.agent, "record", turn.key) if turn.key else self._print(turn.role, turn.text)
@@ -1666,6 +1706,8 @@ class Sediment:
                 if done and self._options.mode == "latest":
                     break
             self._tell()
+            if self._options.apply:
+                self._memory.expire()      # also where nothing more is archived
             fatal = ""
         except am.AgentMemoryError as trouble:
             fatal = trouble.message
@@ -1697,7 +1739,7 @@ class Sediment:
 
     def _found(self) -> Iterator[Held]:
         for folder in self._options.dir or ():
-            yield from logs_below(folder)
+            yield from logs_below(folder, self._closed)
         if not self._options.dir:
             for agent in self._agents():
                 yield from agent.found()
@@ -1713,6 +1755,9 @@ class Sediment:
             self._note("gone", path=path)
         else:
             self.errors[trouble.message] = trouble
+
+    def _closed(self, trouble: am.LogUnreadable) -> None:
+        self.errors[trouble.message] = trouble
 
     def _tell(self) -> None:
         """What is to be said of a run over many logs when all were looked at."""
@@ -1763,7 +1808,7 @@ class Sediment:
     def _session(self, session: Session) -> bool:
         """Digest what is new in a session; False when --max left some of it for the next run."""
         clean = self._memory.clean
-        session = am.replace(session, turns=tuple(am.replace(turn, text=clean(turn.text)) for turn in session.turns))
+        session = masked(session, clean)
         new = self._cursor.unseen(session)
         entry = {"path": clean(session.path), "agent": session.agent, "session": alias(session.session, clean),
                  "read": len(session.turns), "turns": [{"role": turn.role, "text": turn.text} for turn in new],
@@ -1774,7 +1819,8 @@ class Sediment:
             self._note("took", path=session.path, new=len(new), read=len(session.turns), warn=False)
         self._warn(session)
         waiting = len(new)
-        for batch in batches(new, self._memory.settings["digest"]["window"]):
+        rules = self._memory.settings["digest"]
+        for batch in batches(new, rules["window"], rules["roles"]):
             if self._left == 0:
                 self._note("full", turns=waiting)
                 return False
@@ -1784,8 +1830,8 @@ class Sediment:
 
     def _batch(self, session: Session, batch: list[Turn], entry: dict[str, Any]) -> None:
         """Digest a run of turns; they count as read once what they hold is on disk, so nothing of it is left out."""
-        options = self._options
-        result = self._memory.digest(talk(batch), apply=options.apply, verified=options.verified,
+        options, roles = self._options, self._memory.settings["digest"]["roles"]
+        result = self._memory.digest(talk(batch, roles), apply=options.apply, verified=options.verified,
                                      origin=lambda fact: self._provenance(session, batch, fact))
         entry["facts"] += [fact.to_dict() for fact in result.facts]
         entry["applied"] += [kept.to_dict() for kept in result.applied]
@@ -1796,7 +1842,8 @@ class Sediment:
         if options.apply:
             if self._archives:
                 self._memory.archive(session.agent, alias(session.session, self._memory.clean), [turn.to_dict() for turn in batch])
-            self._cursor.consume(session, batch)
+            # What gave nothing costs nothing to read again, and the state is written whole: fifty thousand times took hours.
+            self._cursor.consume(session, batch, at_once=bool(result.facts or result.usage))
 
     def _provenance(self, session: Session, batch: Sequence[Turn], fact: am.Fact) -> dict[str, Any]:
         """Where a fact comes from: the turn, its speaker and time, the session, and the project unless it is of the person."""

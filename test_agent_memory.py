@@ -473,6 +473,17 @@ class Lifetimes(Spec):
         os.utime(path, ns=(ahead, ahead))
 
 
+class Places(Spec):
+    """What could not be read again is not written."""
+
+    def test_a_place_in_a_conversation_is_a_whole_number(self) -> None:
+        for seq in (True, "4", 1.5):
+            with self.assertRaises(am.UsageError):
+                self.memory.remember("we use Postgres", session="s", seq=seq)
+
+        self.assertEqual(self.memory.list(), ())
+
+
 class Conversations(Spec):
     """What was said can be kept beside the memories for a while: masked, packed, and gone when they are forgotten."""
 
@@ -483,10 +494,12 @@ class Conversations(Spec):
         return [turn["text"] for turn in self.memory.archived("dsh", session)]
 
     def test_turns_are_kept_in_order_once_and_masked(self) -> None:
-        self.memory.archive("dsh", "s", [self.turn(2, "my password is hunter2, ok"), self.turn(1, "one")])
-        self.memory.archive("dsh", "s", [self.turn(2, "two"), self.turn(3, "three")])
+        self.memory.archive("dsh", "s", [self.turn(2, "tw"), self.turn(1, "one")])
+        self.memory.archive("dsh", "s", [self.turn(2, "two"), self.turn(3, "three")])             # it grew
 
         self.assertEqual(self.texts(), ["one", "two", "three"])
+        self.memory.archive("dsh", "s", [self.turn(2, "else")])                                   # its log was replaced
+        self.assertEqual(self.texts(), ["one", "two", "else", "three"])
         self.memory.archive("dsh", "t", [self.turn(2, "my password is hunter2, ok")])
         self.assertEqual(self.texts("t"), ["my password is [已脱敏:password], ok"])
         self.assertEqual({path.stat().st_mode & 0o777 for path in (self.root / "turns").iterdir()}, {0o600})
@@ -509,6 +522,43 @@ class Conversations(Spec):
         self.assertEqual((self.texts(), self.texts("t")), (["fine"], ["yes"]))
         self.assertEqual(sum(name.startswith("turns/") for name in gone.files), 2)
 
+    def test_they_leave_in_time_though_nothing_more_is_kept(self) -> None:
+        self.memory.archive("dsh", "s", [self.turn(1, "one")])
+        self.days_pass(31)
+        self.memory.expire()
+
+        self.assertEqual(list((self.root / "turns").iterdir()), [])
+
+    def test_what_names_a_conversation_is_masked_and_still_names_it(self) -> None:
+        secret = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+        self.memory.archive("dsh", secret, [self.turn(1, "one") | {"key": secret}])
+        [file] = (self.root / "turns").iterdir()
+
+        self.assertEqual(self.texts(secret), ["one"])
+        self.assertEqual(self.texts(self.memory.clean(secret)), ["one"])
+        self.assertNotIn(secret.encode(), zlib.decompress(file.read_bytes()))
+
+    def test_forgetting_finds_a_turn_however_it_was_typeset_and_all_it_may_have_come_from(self) -> None:
+        said = self.memory.remember("we use Postgres for " + "orders and " * 40 + "…").id
+        self.memory.archive("dsh", "s", [self.turn(1, "So we  use\nPostgres for " + "orders and " * 60), self.turn(2, "fine")])
+        told = self.memory.remember("the team is fond of Redis", source="dsh:t#3-5", session="t").id
+        self.memory.archive("dsh", "t", [self.turn(seq, f"turn {seq}") for seq in (2, 3, 5, 6)])
+        self.memory.forget(said)
+        self.memory.forget(told)
+
+        self.assertEqual((self.texts(), self.texts("t")), (["fine"], ["turn 2", "turn 6"]))
+
+    def test_forgetting_a_source_takes_its_whole_conversation(self) -> None:
+        self.memory.remember("we use Postgres", source="dsh:s#4", session="s", seq=4)
+        for session in ("s", "t"):
+            self.memory.archive("dsh", session, [self.turn(4, "Postgres it is"), self.turn(5, "my cat is Zebulon")])
+        self.assertEqual([len(self.memory.forget_source(f"dsh:{session}")) for session in ("s", "t")], [2, 1])
+        self.assertEqual(self.texts(), ["Postgres it is", "my cat is Zebulon"])
+        for session in ("s", "t"):                              # of t nothing was remembered
+            self.memory.forget_source(f"dsh:{session}", dry_run=False)
+
+        self.assertEqual(list((self.root / "turns").iterdir()), [])
+
     def test_a_damaged_file_is_no_trouble_and_does_not_survive_a_forget(self) -> None:
         id = self.memory.remember("we use Postgres").id
         self.memory.archive("dsh", "s", [self.turn(1, "one")])
@@ -521,13 +571,15 @@ class Conversations(Spec):
 
     def test_an_audit_masks_them_with_todays_rules(self) -> None:
         self.memory.archive("dsh", "s", [self.turn(1, "the word is open-sesame-42")])
+        self.memory.archive("dsh", "open-sesame-43", [self.turn(1, "fine")])
         (self.root / "config.yaml").write_text(
             "security:\n  redact_patterns:\n    - label: word\n      pattern: 'open-sesame-\\d+'\n", encoding="utf-8")
         self.reopen()
 
-        self.assertEqual([finding.kind for finding in self.memory.audit().findings], ["unmasked"])
+        self.assertEqual([finding.kind for finding in self.memory.audit().findings], ["unmasked"] * 2)
         self.memory.audit(fix=True)
         self.assertEqual(self.texts(), ["the word is [已脱敏:word]"])
+        self.assertFalse(any(b"sesame" in zlib.decompress(path.read_bytes()) for path in (self.root / "turns").iterdir()))
 
 
 class Forgetting(Spec):
@@ -1910,6 +1962,16 @@ class Encryption(Spec):
         self.environment["AGENT_MEMORY_ENCRYPT"] = "off"
         self.reopen().remember("something else")
         self.assertEqual(file.read_bytes()[:1], b"x")
+        self.assertEqual([turn["text"] for turn in self.memory.archived("dsh", "s")], ["the release branch"])
+
+    def test_conversations_are_sealed_where_there_is_no_memory_yet(self) -> None:
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "off"
+        self.reopen().archive("dsh", "s", [{"seq": 1, "role": "user", "text": "the release branch", "at": ""}])
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "on"
+        self.reopen().remember("something else")
+        [file] = (self.root / "turns").iterdir()
+
+        self.assertTrue(file.read_bytes().startswith(b"gAAAA"))
         self.assertEqual([turn["text"] for turn in self.memory.archived("dsh", "s")], ["the release branch"])
 
     def test_a_lost_key_is_refused_and_no_new_one_is_made(self) -> None:

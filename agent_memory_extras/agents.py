@@ -25,13 +25,13 @@ def findings(memory: am.AgentMemory) -> Iterator[am.Finding]:
         held = [log for log in agent.found() if not sediment.by_subagent(log)]
         unread = [log for log in held if cursor.known(log) is None]
         if held:
-            yield am.Finding("agent", name, _counted(held, unread, cursor), trouble=False)
+            yield am.Finding("agent", name, _counted(held, unread, cursor, memory), trouble=False)
         if held and name == "claude-code":
             yield _vanishing(unread, agent.home, memory)
     yield from _timers(memory)
 
 
-def _counted(held: list[sediment.Held], unread: list[sediment.Held], cursor: sediment.Cursor) -> str:
+def _counted(held: list[sediment.Held], unread: list[sediment.Held], cursor: sediment.Cursor, memory: am.AgentMemory) -> str:
     """How many sessions there are, how many have something new, and how much."""
     told = f"{len(held)} sessions, {len(unread)} with something new"
     if not unread or sum(log.size for log in unread if not log.session) > MOST:
@@ -40,7 +40,7 @@ def _counted(held: list[sediment.Held], unread: list[sediment.Held], cursor: sed
     for log in unread:
         try:
             for session in sediment.read_sessions(sediment.still(log.path), False, log.session, log.agent):
-                turns += len(cursor.unseen(session)) if not sediment.standing(session, False) else 0
+                turns += len(cursor.unseen(sediment.masked(session, memory.clean))) if not sediment.standing(session, False) else 0
         except am.LogUnreadable:
             continue                       # the next run names it
     return f"{told}: {turns} turns"
@@ -59,8 +59,9 @@ def _vanishing(unread: list[sediment.Held], home: str, memory: am.AgentMemory) -
 
 def cleanup_days(home: str) -> int:
     """How long Claude Code keeps a log."""
+    path = os.path.join(home, "settings.json")
     try:
-        with open(os.path.join(home, "settings.json"), encoding="utf-8") as file:
+        with open(path if os.path.isfile(path) else os.devnull, encoding="utf-8") as file:      # a pipe would be waited for
             days: Any = json.load(file).get("cleanupPeriodDays")
     except (OSError, ValueError, AttributeError):
         days = None

@@ -344,6 +344,7 @@ does not hold a list of facts ⇒ 没有要点列表
 # verbs
 there is no category {} ⇒ 没有类别 {}
 categories: {} ⇒ 类别：{}
+seq is {} ⇒ seq 不能是 {}
 importance is {} ⇒ 重要性不能是 {}
 a whole number from 1 to 10 ⇒ 应为 1 到 10 的整数
 verified is true or false, and a source is text ⇒ verified 应为 true 或 false，source 应为文本
@@ -615,6 +616,7 @@ read no further once N facts were found; the rest waits ⇒ 找到 N 条要点�
 one JSON document on stdout, notes on stderr ⇒ 标准输出只有一个 JSON 文档，提示写到标准错误
 say nothing but errors ⇒ 只报告错误
 may this user read it? ⇒ 当前用户有读取权限吗？
+is it there, and may this user read it? ⇒ 目录是否存在？当前用户有读取权限吗？
 zstd logs cannot be read: no compression.zstd (Python 3.14), no zstandard package, no zstd command ⇒
     无法读取 zstd 日志：没有 compression.zstd（Python 3.14）、zstandard 包或 zstd 命令
 any of the three will do: pip install zstandard, or install zstd ⇒ 三者有一即可：pip install zstandard，或安装 zstd

@@ -136,6 +136,18 @@ class Source(Learned):
         self.assertIn("nothing was kept", self.run_it(am.main, "source", id))
         self.assertEqual(sources.origin(self.memory, id, str(moved)).path, str(moved))
 
+    def test_a_secret_in_the_name_of_a_session_hides_neither_its_log_nor_its_turns(self) -> None:
+        secret = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+        log = self.log.with_name(f"{secret}.jsonl")
+        log.write_text(self.log.read_text(encoding="utf-8").replace("5e55", secret).replace('"uuid": "u', '"uuid": "v')
+                       .replace("Redis", "Kafka"), encoding="utf-8")
+        self.run_it(sediment.main, "--all", "--apply", "--archive", "on")
+        id = self.memory_of("Kafka").id
+
+        self.assertEqual(sources.origin(self.memory, id).found, "log")
+        log.unlink()
+        self.assertEqual(sources.origin(self.memory, id).found, "archive")
+
     def test_what_a_person_typed_in_comes_from_no_conversation(self) -> None:
         id = self.memory.remember("typed in", source="notes").id
 
@@ -189,6 +201,17 @@ class Doctor(Learned):
 
         self.assertTrue(trouble)
         self.assertIn("after 10 days (cleanupPeriodDays); one that was never read is 7 days old", what)
+
+    def test_a_turn_that_was_masked_is_not_new_again(self) -> None:
+        chat = self.home / ".codex" / "sessions" / "rollout-1.jsonl"
+        chat.parent.mkdir(parents=True)
+        said = [{"type": "session_meta", "payload": {"id": "c1"}},
+                {"type": "event_msg", "payload": {"type": "user_message", "message": "my password is hunter2"}}]
+        chat.write_text("".join(json.dumps(line) + "\n" for line in said))
+        self.run_it(sediment.main, "--all", "--apply")
+        chat.write_text(chat.read_text() + "\n")
+
+        self.assertEqual(self.findings()["agent", "codex"], ("1 sessions, 1 with something new: 0 turns", False))
 
     def test_the_timer_and_the_last_run_are_told(self) -> None:
         found = self.findings()

@@ -149,6 +149,13 @@ class Documents(Folder):
                             for session in sediment.read_sessions(path):
                                 self.assertTrue(all(isinstance(turn.text, str) for turn in session.turns))
 
+    def test_results_within_results_end_somewhere(self) -> None:
+        content: Any = "x"
+        for _ in range(5_000):
+            content = [{"type": "tool-result", "content": content}]
+
+        self.assertEqual(sediment.wording(content), "")
+
     def test_a_long_line_of_json_lines_costs_no_more_than_itself(self) -> None:
         image = {"type": "image", "source": {"data": "A" * 5_000_000}}
         path = self.file([user("before"), user([image, text("beside")]), *([user("after")] * 2000)], "chat.jsonl")

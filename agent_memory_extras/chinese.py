@@ -553,7 +553,9 @@ no skill ⇒ 不装技能
 {} has a server {} of your own ⇒ {} 里已有你自己的服务 {}
 rename it, then try again ⇒ 请先改名，再试
 {} has its own [mcp_servers.{}] ⇒ {} 里已有 [mcp_servers.{}]
-take it out, or put it between {} and {} ⇒ 请移除它，或放到 {} 与 {} 之间
+{} has [mcp_servers.{}] in a form we do not know ⇒ {} 里的 [mcp_servers.{}] 写法不认识
+change it by hand ⇒ 请手动修改
+{}: its mcp_servers is no table ⇒ {}：其中的 mcp_servers 不是表
 {} is not a YAML list with its items at the margin ⇒ {} 不是顶格书写的 YAML 列表
 {} is a YAML list that is indented ⇒ {} 是带缩进的 YAML 列表
 {} has a key {} of your own ⇒ {} 里已有你自己的键 {}

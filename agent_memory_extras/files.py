@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 
 from agent_memory import UsageError
 
@@ -32,20 +33,24 @@ def read(path: str) -> str:
 def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644) -> str:
     """Replace a file in one step, through a link to what it means; `mode` is that of a new one.
 
-    With `now` the old contents stay beside it under the name that is returned, "" when there was nothing to keep.
+    With `now` the old contents stay beside it under the name that is returned, "" when there was nothing to keep.  Settings
+    hold keys, and a copy is soon forgotten: it is for its owner alone.
     """
     place = os.path.realpath(path)
-    copy, fresh = "", f"{place}.{os.getpid()}.new"
+    copy, fresh, owner = "", f"{place}.{os.getpid()}.new", None
     os.makedirs(os.path.dirname(place), exist_ok=True)
     try:
-        old, mode = read(place), os.stat(place).st_mode & 0o7777
+        old, stood = read(place), os.stat(place)
+        mode, owner = stood.st_mode & 0o7777, (stood.st_uid, stood.st_gid)
     except FileNotFoundError:
         old = ""
     if now and old and old != text:
         copy = f"{place}.{now:%Y%m%d-%H%M%S}.bak"
-        _write(copy, old, mode)
+        while os.path.lexists(copy):                           # of the same second
+            copy = f"{copy.removesuffix('.bak')}+.bak"
+        _write(copy, old, mode & 0o700, owner)
     try:
-        _write(fresh, text, mode)
+        _write(fresh, text, mode, owner)
         os.replace(fresh, place)
     except OSError as fault:
         if os.path.exists(fresh):
@@ -54,8 +59,11 @@ def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644) ->
     return copy
 
 
-def _write(path: str, text: str, mode: int) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8", newline="") as file:
+def _write(path: str, text: str, mode: int, owner: tuple[int, int] | None) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode & 0o700), "w", encoding="utf-8", newline="") as file:
+        if owner and owner != (os.geteuid(), os.getegid()):    # root at work in the home of another
+            with suppress(OSError):
+                os.fchown(file.fileno(), *owner)
         os.fchmod(file.fileno(), mode)
         file.write(text)
         file.flush()

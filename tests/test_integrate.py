@@ -240,6 +240,71 @@ class ThingsOfTheUser(Spec):
         self.assertEqual(len(after["hooks"]["Stop"]), 2)
         self.assertIn('{"allow": ["Bash(ls:*)", "Read"]},\n    "ratio": 1e5', path.read_text())
 
+    def test_what_codex_writes_behind_ours_stays(self) -> None:
+        more = ('\n# mine\n[features]\nx = true\n', '\n[projects."/work [1]"]\ntrust_level = "trusted"\n')
+        path = self.put(".codex/config.toml", 'model = "o5"\n')
+        self.integrate("codex", "--write")
+        clean = path.read_text()
+        # Codex 0.171 puts what is new before the last comment, and drops the first when it writes [mcp_servers] anew.
+        for text in (f"# agent-memory:begin\n{clean.partition(chr(10) * 2)[2]}{''.join(more)}# agent-memory:end\n",
+                     clean + more[0] + "# agent-memory:end\n" + more[1], clean + "".join(more)):
+            with self.subTest(text):
+                path.write_text(text.replace(str(self.root), "/old/root"))
+                self.integrate("codex", "--write")
+                said = tomllib.loads(path.read_text())
+                self.assertEqual((said["features"], said["projects"]["/work [1]"]), ({"x": True}, {"trust_level": "trusted"}))
+                self.assertIn("\n# mine\n[features]\n", path.read_text())
+                self.assertEqual(said["mcp_servers"]["agent_memory"]["args"][-1], str(self.root))
+                self.assertEqual(self.changes("codex", "--write")[".codex/config.toml"], "unchanged")
+                self.integrate("codex", "--remove")
+                self.assertNotRegex(path.read_text(), "agent.memory")
+                self.assertTrue(path.read_text().endswith("".join(more)))
+
+    def test_what_the_user_set_in_the_table_of_codex_stays_while_it_does(self) -> None:
+        path = self.put(".codex/config.toml", "")
+        self.integrate("codex", "--write", "--no-hooks")
+        tools = '[mcp_servers.agent_memory.tools.recall]\napproval_mode = "approve"\n'
+        path.write_text(path.read_text().replace(str(self.root), "/old").replace("= 10", "= 30  # slow disk")
+                        .replace('args = ["', 'args = [\n  "').replace('"]', '",  # of mine\n]') + "\n" + tools)
+        self.integrate("codex", "--write")
+
+        self.assertIn("startup_timeout_sec = 30  # slow disk\n", path.read_text())
+        self.assertIn(tools, path.read_text())
+        self.assertNotIn("/old", path.read_text())
+        self.integrate("codex", "--remove")
+        self.assertFalse(path.exists())
+
+    def test_what_is_printed_is_ours_alone(self) -> None:
+        key = "a-key-of-mine-20261130"
+        for name, text in ((".claude/settings.json", '{\n  "env": {"KEY": "%s"}\n}\n'),
+                           (".claude/settings.json", '{"env":{"KEY":"%s"}}'),
+                           (".claude.json", '{"mcpServers": {"x": {"command": "x", "env": {"KEY": "%s"}}}}')):
+            with self.subTest(text):
+                path = self.put(name, text % key)
+                _, out, _ = self.run_main("integrate", "claude-code")
+                self.assertNotIn(key, out + json.dumps(self.integrate("claude-code")))
+                self.assertIn("hook --root", out)
+                path.unlink()
+
+    def test_a_copy_is_for_its_owner_alone_and_never_written_over(self) -> None:
+        path = self.put(".claude.json", '{"KEY": 1}')
+        path.chmod(0o644)
+        copies = [one["backup"] for action in ("--write", "--remove", "--write")
+                  for one in self.integrate("claude-code", action)["files"] if one["backup"] and one["path"] == str(path)]
+
+        self.assertEqual(len(set(copies)), 3)
+        self.assertEqual({stat.S_IMODE(os.stat(copy).st_mode) for copy in copies}, {0o600})
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o644)
+
+    @skipUnless(os.geteuid() == 0, "only root may give a file away")
+    def test_the_owner_of_a_file_stays(self) -> None:
+        path = self.put(".claude.json", '{"KEY": 1}')
+        os.chown(path, 1234, 1235)
+        copy = next(one["backup"] for one in self.integrate("claude-code", "--write")["files"] if one["path"] == str(path))
+
+        for one in (path, copy):
+            self.assertEqual((os.stat(one).st_uid, os.stat(one).st_gid), (1234, 1235))
+
     def test_mode_and_link_of_a_dotfile_stay(self) -> None:
         real = self.put("dotfiles/claude.json", '{\n  "token": 1\n}\n')
         real.chmod(0o600)
@@ -279,6 +344,16 @@ class ThingsOfTheUser(Spec):
                 self.assertEqual(integrate.is_ours(shlex.split(command), verb), ours)
 
 
+    def test_a_command_of_the_user_that_runs_ours_among_others_is_his(self) -> None:
+        ours = "/old/agent-memory hook --root '/old; root'"
+        for command, stays in ((f"{ours} && beep", True), (f"beep; {ours}", True), (f"{ours} | tee x", True),
+                               (f"{ours}\nbeep", True), (f"{ours} 2>/dev/null", False), (f"timeout 3 {ours} --agent codex", False)):
+            with self.subTest(command):
+                path = self.put(".claude/settings.json", json.dumps({"hooks": {"Stop": [{"hooks": [{"command": command}]}]}}))
+                self.integrate("claude-code", "--remove")
+                self.assertEqual(path.exists() and "/old" in path.read_text(), stays)
+
+
 class Refused(Spec):
     """A file that cannot be understood is left alone with one clear line; the other files are done, and the exit code is 1."""
 
@@ -293,7 +368,9 @@ class Refused(Spec):
         ("codex", ".codex/config.toml", "a = ", "no TOML"),
         ("codex", ".codex/config.toml", "mcp_servers = {}\n", "no TOML that can be added to"),
         ("codex", ".codex/config.toml", '[mcp_servers.agent_memory]\ncommand = "mine"\n', "its own [mcp_servers.agent_memory]"),
-        ("codex", ".codex/config.toml", "# agent-memory:begin\n", "once each"),
+        ("codex", ".codex/config.toml", 'mcp_servers = 3\n', "is no table"),
+        ("codex", ".codex/config.toml", 'mcp_servers.agent_memory = {command = "agent-memory", args = ["mcp", "--root", "/x"]}\n',
+         "in a form we do not know"),
         ("gemini", ".gemini/settings.json", '{\n  // dark\n  "theme": "dark"\n}\n', "comments would be lost"),
         ("opencode", ".config/opencode/opencode.jsonc", '{\n  "theme": "dark", // dark\n}\n', "comments would be lost"),
         ("dsh", ".dsh/cordis.patch.yml", "insert: x\n", "not a YAML list"),

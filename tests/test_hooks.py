@@ -381,6 +381,24 @@ class NeverInTheWay(Hooked):
             self.assertIn("6379", self.hook(self.ask()))       # the edit is not taken in, and all else goes on
             self.assertLess(time.monotonic() - began, 3)
 
+    def test_files_that_hang_one_after_the_other(self) -> None:
+        (self.root / "config.yaml").write_text("context:\n  seconds: 0.5\n", "utf-8")
+        os.mkfifo(self.root / ".hooks_state.json")             # each read of it waits, and one that is stopped goes on without it
+        began = time.monotonic()
+
+        self.hook(self.ask())
+
+        self.assertLess(time.monotonic() - began, 4)
+
+    def test_a_python_that_leaves_the_folder_of_a_script_out(self) -> None:
+        for options, more in ((["-I"], {}), ([], {"PYTHONSAFEPATH": "1"})):
+            with self.subTest(options):
+                done = subprocess.run([sys.executable, *options, str(HERE / "agent_memory.py"), "hook", "--root", str(self.root)],
+                                      input=json.dumps(self.ask()).encode(), capture_output=True, timeout=30,
+                                      env=self.environment(**more) | {"PYTHONPATH": ""}, cwd=self.folder)
+                self.assertIn(self.port.id, done.stdout.decode())
+                (self.root / ".hooks_state.json").unlink()
+
     def test_standard_input_that_hangs(self) -> None:
         (self.root / "config.yaml").write_text("context:\n  seconds: 0.5\n", "utf-8")
         for sent, told in ((b"", False), (b'{"hook_event_name": "User', False), (json.dumps(self.ask()).encode(), True)):

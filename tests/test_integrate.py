@@ -515,7 +515,8 @@ class Provider(Spec):
         self.integrate("hermes", "--write")
         fake = types.ModuleType("agent.memory_provider")
         fake.MemoryProvider = object  # type: ignore[attr-defined]
-        self.enterContext(unittest.mock.patch.dict(sys.modules, {"agent": types.ModuleType("agent"), "agent.memory_provider": fake}))
+        modules = {"agent": types.ModuleType("agent"), "agent.memory_provider": fake}
+        self.enterContext(unittest.mock.patch.dict(sys.modules, modules))
         place = self.home / ".hermes/plugins/agent_memory/__init__.py"
         self.provider = runpy.run_path(str(place))["Provider"]()
         self.memory = am.AgentMemory(self.root)

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     Part = tuple[str | int, int, int, int]   # key, where it starts, where its value starts, where that ends
 
 
+def nameable(path: str) -> str:
+    """A path that others' settings can name.  UsageError for one with line breaks, control characters or bytes that are no text."""
+    if re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", path):
+        raise UsageError(f"{path!r} cannot be named in settings of others", "choose a folder without such characters in its name")
+    return path
+
+
 def read(path: str) -> str:
     """The text of a file as it is, "" when there is none.  UsageError when it cannot be read as UTF-8."""
     try:

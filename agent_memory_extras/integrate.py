@@ -561,6 +561,8 @@ def _integrate(memory: am.AgentMemory, args: Namespace) -> Integrated | Known:
     if args.agent not in (*AGENTS, "all"):
         raise am.UsageError(f"there is no agent {memory.clean(args.agent)!r} that we know", f"agents: {', '.join(AGENTS)}, all")
     action = "write" if args.write else "remove" if args.remove else "print"
+    if action != "remove":
+        files.nameable(site.root)
     if action == "write" and not memory.exists():
         memory.init()                                        # a hook is silent where there is no memory
     without = [kind for kind in ("hooks", "mcp", "skill") if getattr(args, f"no_{kind}")]

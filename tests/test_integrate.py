@@ -397,6 +397,15 @@ class Refused(Spec):
                 self.assertEqual(path.read_text(), text)
                 path.unlink()
 
+    def test_a_root_that_no_settings_can_name(self) -> None:
+        for name in ("new\nline", "del\x7f", "separator\u2028", "bytes\udcff"):
+            with self.subTest(repr(name)):
+                self.root = self.folder / name
+                am.AgentMemory(self.root).init()
+                self.assertEqual(self.run_main("integrate", "all", "--write")[0], 2)
+                self.assertEqual(self.run_main("integrate", "all", "--remove")[0], 0)
+        self.assertEqual(self.everything(), {})
+
     def test_bytes_that_are_no_text_and_folders_in_the_way(self) -> None:
         self.put(".codex/hooks.json", "").write_bytes(b"\xff\xfe{}")
         (self.home / ".codex/config.toml").mkdir()

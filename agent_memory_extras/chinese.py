@@ -527,6 +527,7 @@ nothing reads logs by itself: schedule install ⇒ 没有自动读取日志：sc
 the pages in store/ hold the same ⇒ store/ 里的页面内容相同
 {} ({}) ⇒ {}（{}）
 {} is JSON, but no object ⇒ {} 是 JSON，但不是对象
+{} is no plain file ⇒ {} 不是普通文件
 {} cannot be named in settings of others ⇒ {} 不能写进其他程序的设置
 choose a folder without such characters in its name ⇒ 请换一个名称里没有这类字符的目录
 mend the file by hand ⇒ 请手动修好该文件

@@ -5,6 +5,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from stat import S_ISREG
 
 from agent_memory import UsageError
 
@@ -27,6 +28,8 @@ def nameable(path: str) -> str:
 def read(path: str) -> str:
     """The text of a file as it is, "" when there is none.  UsageError when it cannot be read as UTF-8."""
     try:
+        if not S_ISREG(os.stat(path).st_mode):                 # a device has no end, and would be replaced by a file
+            raise UsageError(f"{path} is no plain file", "check the path")
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except FileNotFoundError:

@@ -285,15 +285,19 @@ def _yaml_key(path: str, key: str, body: str, text: str, remove: bool) -> str:
     """One key of Hermes' settings, where the user has not set it himself: to add to his, we would have to understand YAML."""
     begin, end = (f"{mark}:{key}" for mark in (BEGIN, END))
     outside = files.between(text, None, begin, end, path)
+    lines = outside.removeprefix("\ufeff").splitlines()
+    at = next((n for n, line in enumerate(lines) if re.match(rf"[\"']?{key}[\"']?\s*:", line)), len(lines))
+    below = [*lines[at + 1:], "end"]
+    below = below[:next(n for n, line in enumerate(below) if re.match(r"[^\s#]", line))]
+    # Hermes drops comments when it writes its settings, and sets our line in its own way.
+    ours = any(re.search(rf"\b{NAME}\b", line) for line in below)
+    if remove and ours:
+        raise am.UsageError(f"{path} names {NAME} under {key}", "take that out by hand")
     if remove:
         return outside
-    lines = outside.removeprefix("\ufeff").splitlines()
-    inner = body.splitlines()[1].strip()
-    at = next((n for n, line in enumerate(lines) if re.match(rf"[\"']?{key}[\"']?\s*:", line)), None)
-    if at is not None:
-        below = [*lines[at + 1:], "end"]
-        below = below[:next(n for n, line in enumerate(below) if re.match(r"[^\s#]", line))]
-        if any(line.strip() == inner for line in below):
+    if at < len(lines):
+        words = re.findall(r'"((?:[^"\\]|\\.)*)"', body) or [NAME]
+        if ours and all(word in "\n".join(below) for word in words):
             return text
         raise am.UsageError(f"{path} has a key {key} of your own", "put our line under it by hand")
     if any(re.match(r"[{\[]|\.\.\.|---", line) for line in lines if line.rstrip() != "---" or line is not lines[0]):

@@ -262,6 +262,19 @@ class ThingsOfTheUser(Spec):
                 self.assertNotRegex(path.read_text(), "agent.memory")
                 self.assertTrue(path.read_text().endswith("".join(more)))
 
+    def test_what_hermes_wrote_anew_is_known_and_what_stays_of_it_is_told(self) -> None:
+        path = self.put(".hermes/config.yaml", "model: x\n")
+        self.integrate("hermes", "--write")
+        server = integrate._stdio(integrate.Site(self.env, integrate.program(), str(self.root), False, None))
+        anew = "".join(["mcp_servers:\n  agent_memory:\n    args:\n", *(f"    - {word}\n" for word in server["args"]),
+                        f"    command: {server['command']}\n", "memory:\n  provider: agent_memory\nmodel: x\n"])
+        path.write_text(anew)
+
+        self.assertEqual(set(self.changes("hermes", "--write").values()), {"unchanged"})
+        done = next(one for one in self.integrate("hermes", "--remove", code=1)["files"] if one["path"] == str(path))
+        self.assertEqual((done["change"], path.read_text()), ("refused", anew))
+        self.assertRegex(done["why"], "names agent_memory under memory .* under mcp_servers")
+
     def test_what_the_user_set_in_the_table_of_codex_stays_while_it_does(self) -> None:
         path = self.put(".codex/config.toml", "")
         self.integrate("codex", "--write", "--no-hooks")

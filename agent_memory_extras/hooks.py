@@ -19,6 +19,7 @@ import json
 import os
 import re
 import sys
+from contextlib import suppress
 
 import agent_memory as am
 
@@ -277,15 +278,20 @@ def note(fault: am.AgentMemoryError, words: list[str]) -> None:
     try:
         with open(_log(root), "ab") as file:
             file.write(f"{am.stamp(am.utc_now())} {reason}\n".encode("utf-8", "replace"))
-        path = os.path.join(root, "hook.log")
-        if os.path.getsize(path) > LOG:
-            files.put(path, files.read(path)[-LOG // 2:].partition("\n")[2])
-    except (OSError, am.AgentMemoryError):
+    except OSError:
         pass
 
 
 def _log(root: str) -> int:
-    return os.open(os.path.join(root, "hook.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    """hook.log, open for one more line; digests write theirs in whatever encoding is the user's."""
+    path = os.path.join(root, "hook.log")
+    with suppress(OSError, am.AgentMemoryError):
+        if os.path.getsize(path) > LOG:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                kept = file.read()[-LOG // 2:].partition("\n")[2]
+            os.unlink(path)
+            files.put(path, kept, mode=0o600)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
 class Within:

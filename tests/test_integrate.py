@@ -185,6 +185,14 @@ class Agents(Spec):
         self.assertTrue(out.endswith("nothing was written; --write does it\n"))
         self.assertIn("将写入", self.run_main("integrate", "codex", "--lang", "zh")[1])
 
+    def test_people_read_which_files_are_gone_and_which_only_lost_ours(self) -> None:
+        self.put(".codex/config.toml", 'model = "o5"\n')
+        self.integrate("codex", "--write")
+        out = self.run_main("integrate", "codex", "--remove")[1]
+
+        self.assertIn(f"removed from: {self.home}/.codex/config.toml", out)
+        self.assertIn(f"removed: {self.home}/.codex/hooks.json", out)
+
 
 class ThingsOfTheUser(Spec):
     """What the user had in his files is there afterwards, byte by byte."""

@@ -530,8 +530,8 @@ def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:
         yield say("no agent that we know is here")
     for one in done.files:
         left = one.change == "removed" and os.path.exists(one.path)
-        yield f"{say('removed from' if left else one.change)}: {am.shown(one.path)}" + (f"  ({say('the old one is kept as {copy}', copy=one.backup)})"
-                                                            if one.backup else "")
+        yield (f"{say('removed from' if left else one.change)}: {am.shown(one.path)}"
+               + (f"  ({say('the old one is kept as {copy}', copy=one.backup)})" if one.backup else ""))
         if one.why:
             yield "   " + am.shown(say.told(one.why)) + (say("; by hand:") if one.text else "")
         if one.whole and one.text:
@@ -582,7 +582,8 @@ am.CHINESE.update({
         "正在运行的 Claude Code 可能覆盖 .claude.json；那时请执行：claude mcp add -s user agent_memory -- {mcp}",
     "; by hand:": "；请手动加入：",
     "found": "已找到", "not found": "未找到", "integrated": "已接入",
-    "added": "已写入", "removed": "已移除", "removed from": "已移出", "unchanged": "无需改动", "refused": "未改动", "would add": "将写入",
+    "added": "已写入", "removed": "已移除", "removed from": "已移出",
+    "unchanged": "无需改动", "refused": "未改动", "would add": "将写入",
     "the old one is kept as {copy}": "旧文件保存为 {copy}",
     "a file of ours, lines: {n}": "本程序的文件，共 {n} 行",
     "nothing was written; --write does it": "未写入；加 --write 写入",

@@ -529,6 +529,7 @@ the pages in store/ hold the same ⇒ store/ 里的页面内容相同
 {} is JSON, but no object ⇒ {} 是 JSON，但不是对象
 {} names {} under {} ⇒ {0} 的 {2} 下写着 {1}
 take that out by hand ⇒ 请手动移除
+{} was changed by another program meanwhile ⇒ {} 刚被其他程序改过
 {} is no plain file ⇒ {} 不是普通文件
 {} cannot be named in settings of others ⇒ {} 不能写进其他程序的设置
 choose a folder without such characters in its name ⇒ 请换一个名称里没有这类字符的目录

@@ -144,7 +144,7 @@ def write(path: str, told: Block, remove: bool = False) -> Block:
     if text != old and not text and not os.path.islink(path):
         os.unlink(path)                                        # there was nothing but ours in it
     elif text != old:
-        files.put(path, text)
+        files.put(path, text, was=old)
     return am.replace(told, path=path, changed=text != old)
 
 

@@ -40,11 +40,11 @@ def read(path: str) -> str:
         raise UsageError(f"{path}: {fault.strerror}", "check the path") from None
 
 
-def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644) -> str:
+def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644, was: str | None = None) -> str:
     """Replace a file in one step, through a link to what it means; `mode` is that of a new one.
 
     With `now` the old contents stay beside it under the name that is returned, "" when there was nothing to keep.  Settings
-    hold keys, and a copy is soon forgotten: it is for its owner alone.
+    hold keys, and a copy is soon forgotten: it is for its owner alone.  UsageError where it is no longer as it `was`.
     """
     place = os.path.realpath(path)
     copy, fresh, owner = "", f"{place}.{os.getpid()}.new", None
@@ -54,6 +54,8 @@ def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644) ->
         mode, owner = stood.st_mode & 0o7777, (stood.st_uid, stood.st_gid)
     except FileNotFoundError:
         old = ""
+    if was is not None and old != was:
+        raise UsageError(f"{path} was changed by another program meanwhile", "try again in a second")
     if now and old and old != text:
         copy = f"{place}.{now:%Y%m%d-%H%M%S}.bak"
         while os.path.lexists(copy):                           # of the same second

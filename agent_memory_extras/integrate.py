@@ -462,7 +462,8 @@ def change(path: str, places: Sequence[Place], action: str, now: Any) -> Change:
         if action == "print":
             # What is ours alone: the line that a new one is put into may hold a key of the user's.
             return Change(path, "would add", "", why, by_hand or _edited("", places, False)[0].rstrip(), places[0].whole)
-        return Change(path, "removed" if action == "remove" else "added", _put(path, text, now, places[0].whole), why, by_hand)
+        return Change(path, "removed" if action == "remove" else "added", _put(path, text, old, now, places[0].whole), why,
+                      by_hand)
     except am.AgentMemoryError as fault:
         return Change(path, "refused", "", f"{fault.message} ({fault.hint})")
     except OSError as fault:                                 # its folder cannot be made
@@ -480,10 +481,10 @@ def _edited(text: str, places: Sequence[Place], remove: bool) -> tuple[str, list
     return text, refused
 
 
-def _put(path: str, text: str, now: Any, whole: bool) -> str:
+def _put(path: str, text: str, was: str, now: Any, whole: bool) -> str:
     """Write a file, or take it away when nothing is left in it; the name of the copy of what stood there."""
     if text.strip(files.BLANK + "{}") or os.path.islink(path):
-        return files.put(path, text, None if whole else now, 0o644 if whole else 0o600)
+        return files.put(path, text, None if whole else now, 0o644 if whole else 0o600, was)
     os.unlink(path)
     folder = os.path.dirname(path)
     if whole and os.path.basename(folder) in ("agent-memory", NAME):

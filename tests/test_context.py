@@ -147,6 +147,13 @@ class OtherPeoplesFiles(unittest.TestCase):
         self.assertEqual((self.file.read_text(), Path(copy).read_text(), link.is_symlink()), ("new", "old", True))
         self.assertEqual({stat.S_IMODE(os.stat(path).st_mode) for path in (self.file, copy)}, {0o600})
 
+    def test_what_another_program_wrote_meanwhile_stays(self) -> None:
+        self.file.write_text("theirs")
+        with self.assertRaisesRegex(am.UsageError, "meanwhile"):
+            files.put(str(self.file), "ours", was="what we read")
+
+        self.assertEqual((self.file.read_text(), os.listdir(self.folder)), ("theirs", ["settings.json"]))
+
     def test_half_markers_and_other_encodings_are_refused(self) -> None:
         for text in ("[begin]\n", "[end]\n[begin]\n", "[begin]\n[begin]\n[end]\n[end]\n"):
             with self.subTest(text), self.assertRaisesRegex(am.UsageError, "once each"):

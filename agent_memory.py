@@ -10259,7 +10259,9 @@ _MEEK = frozenset(("hook",))             # an agent waits for it: whatever is wr
 def beside(module: str) -> Any:
     """A module of agent_memory_extras; None where that package is not beside this file."""
     from importlib import import_module
-    name = f"agent_memory_extras.{module}"
+    name, here = f"agent_memory_extras.{module}", os.path.dirname(os.path.abspath(__file__))
+    if here not in sys.path:                 # python -I and $PYTHONSAFEPATH leave the folder of a script out
+        sys.path.append(here)
     try:
         return import_module(name)
     except ModuleNotFoundError as fault:

@@ -534,6 +534,12 @@ nothing reads logs by itself: schedule install ⇒ 没有自动读取日志：sc
 the pages in store/ hold the same ⇒ store/ 里的页面内容相同
 {} ({}) ⇒ {}（{}）
 {} is JSON, but no object ⇒ {} 是 JSON，但不是对象
+{} names {} under {} ⇒ {0} 的 {2} 下写着 {1}
+take that out by hand ⇒ 请手动移除
+{} was changed by another program meanwhile ⇒ {} 刚被其他程序改过
+{} is no plain file ⇒ {} 不是普通文件
+{} cannot be named in settings of others ⇒ {} 不能写进其他程序的设置
+choose a folder without such characters in its name ⇒ 请换一个名称里没有这类字符的目录
 mend the file by hand ⇒ 请手动修好该文件
 {}: a key stands twice in one object ⇒ {}：同一对象里有重复的键
 take one of them out by hand ⇒ 请手动去掉其中一个
@@ -560,7 +566,9 @@ no skill ⇒ 不装技能
 {} has a server {} of your own ⇒ {} 里已有你自己的服务 {}
 rename it, then try again ⇒ 请先改名，再试
 {} has its own [mcp_servers.{}] ⇒ {} 里已有 [mcp_servers.{}]
-take it out, or put it between {} and {} ⇒ 请移除它，或放到 {} 与 {} 之间
+{} has [mcp_servers.{}] in a form we do not know ⇒ {} 里的 [mcp_servers.{}] 写法不认识
+change it by hand ⇒ 请手动修改
+{}: its mcp_servers is no table ⇒ {}：其中的 mcp_servers 不是表
 {} is not a YAML list with its items at the margin ⇒ {} 不是顶格书写的 YAML 列表
 {} is a YAML list that is indented ⇒ {} 是带缩进的 YAML 列表
 {} has a key {} of your own ⇒ {} 里已有你自己的键 {}

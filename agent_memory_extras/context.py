@@ -141,8 +141,10 @@ def write(path: str, told: Block, remove: bool = False) -> Block:
     """Put a block between its markers in a file, or take both out; all else in the file stays."""
     old = files.read(path)
     text = files.between(old, None if remove else told.text, BEGIN, END, path)
-    if text != old:
-        files.put(path, text)
+    if text != old and not text and not os.path.islink(path):
+        os.unlink(path)                                        # there was nothing but ours in it
+    elif text != old:
+        files.put(path, text, was=old)
     return am.replace(told, path=path, changed=text != old)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
+from stat import S_ISREG
 
 from agent_memory import UsageError
 
@@ -16,9 +18,18 @@ if TYPE_CHECKING:
     Part = tuple[str | int, int, int, int]   # key, where it starts, where its value starts, where that ends
 
 
+def nameable(path: str) -> str:
+    """A path that others' settings can name.  UsageError for one with line breaks, control characters or bytes that are no text."""
+    if re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", path):
+        raise UsageError(f"{path!r} cannot be named in settings of others", "choose a folder without such characters in its name")
+    return path
+
+
 def read(path: str) -> str:
     """The text of a file as it is, "" when there is none.  UsageError when it cannot be read as UTF-8."""
     try:
+        if not S_ISREG(os.stat(path).st_mode):                 # a device has no end, and would be replaced by a file
+            raise UsageError(f"{path} is no plain file", "check the path")
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except FileNotFoundError:
@@ -29,23 +40,29 @@ def read(path: str) -> str:
         raise UsageError(f"{path}: {fault.strerror}", "check the path") from None
 
 
-def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644) -> str:
+def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644, was: str | None = None) -> str:
     """Replace a file in one step, through a link to what it means; `mode` is that of a new one.
 
-    With `now` the old contents stay beside it under the name that is returned, "" when there was nothing to keep.
+    With `now` the old contents stay beside it under the name that is returned, "" when there was nothing to keep.  Settings
+    hold keys, and a copy is soon forgotten: it is for its owner alone.  UsageError where it is no longer as it `was`.
     """
     place = os.path.realpath(path)
-    copy, fresh = "", f"{place}.{os.getpid()}.new"
+    copy, fresh, owner = "", f"{place}.{os.getpid()}.new", None
     os.makedirs(os.path.dirname(place), exist_ok=True)
     try:
-        old, mode = read(place), os.stat(place).st_mode & 0o7777
+        old, stood = read(place), os.stat(place)
+        mode, owner = stood.st_mode & 0o7777, (stood.st_uid, stood.st_gid)
     except FileNotFoundError:
         old = ""
+    if was is not None and old != was:
+        raise UsageError(f"{path} was changed by another program meanwhile", "try again in a second")
     if now and old and old != text:
         copy = f"{place}.{now:%Y%m%d-%H%M%S}.bak"
-        _write(copy, old, mode)
+        while os.path.lexists(copy):                           # of the same second
+            copy = f"{copy.removesuffix('.bak')}+.bak"
+        _write(copy, old, mode & 0o700, owner)
     try:
-        _write(fresh, text, mode)
+        _write(fresh, text, mode, owner)
         os.replace(fresh, place)
     except OSError as fault:
         if os.path.exists(fresh):
@@ -54,8 +71,11 @@ def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644) ->
     return copy
 
 
-def _write(path: str, text: str, mode: int) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8", newline="") as file:
+def _write(path: str, text: str, mode: int, owner: tuple[int, int] | None) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode & 0o700), "w", encoding="utf-8", newline="") as file:
+        if owner and owner != (os.geteuid(), os.getegid()):    # root at work in the home of another
+            with suppress(OSError):
+                os.fchown(file.fileno(), *owner)
         os.fchmod(file.fileno(), mode)
         file.write(text)
         file.flush()

@@ -19,6 +19,7 @@ import json
 import os
 import re
 import sys
+from contextlib import suppress
 
 import agent_memory as am
 
@@ -42,7 +43,9 @@ COMPACTIONS = frozenset(("PreCompact", "PreCompress"))
 GUARD = "AGENT_MEMORY_DIGESTING"         # that of auto_sediment, which capturing need not import
 LARGEST = 1 << 20                        # bytes of an event; larger ones are left alone
 PROMPT = 500                            # characters of a prompt's beginning that are looked up, and as many of its end
+AGAIN = 0.2                              # seconds after which what goes on all the same is stopped anew
 LOG = 1 << 16                            # bytes of hook.log, after which its older half goes
+PAUSES = (0.01, 0.02, 0.04, 0.08, 0.0)   # seconds, while another hook keeps its own in mind; it takes it 5 ms
 SESSIONS, TOLD = 64, 512                 # sessions, and memories of one, that are kept in mind
 
 
@@ -149,14 +152,19 @@ def _latest(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keep(memory: am.AgentMemory, change: Callable[[Mind], None]) -> None:
-    """Change what is kept in mind; where another hook is at it, or nothing can be written, that is forgotten."""
-    try:
-        with memory.alone("hooks"):
-            mind = Mind(memory)
-            change(mind)
-            mind.keep()
-    except (OSError, am.AgentMemoryError):
-        pass
+    """Change what is kept in mind; where other hooks stay at it, or nothing can be written, that is forgotten."""
+    from time import sleep
+    for pause in PAUSES:
+        try:
+            with memory.alone("hooks"):
+                mind = Mind(memory)
+                change(mind)
+                mind.keep()
+            return
+        except am.StoreBusy:
+            sleep(pause)
+        except (OSError, am.AgentMemoryError):
+            return
 
 
 # ── telling ──
@@ -230,6 +238,7 @@ def detach(root: str, log: str) -> None:
         for old, new in ((nothing, 0), (nothing, 1), (errors, 2)):
             os.dup2(old, new)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))            # a pipe of the agent's that stayed open would keep it waiting
+        os.environ.pop("PYTHONSAFEPATH", None)                 # it would not find agent_memory beside it
         os.execv(sys.executable, [sys.executable, script, "--session", log, "--apply", "--quiet", "--root", root])
     finally:
         os._exit(127)
@@ -269,15 +278,20 @@ def note(fault: am.AgentMemoryError, words: list[str]) -> None:
     try:
         with open(_log(root), "ab") as file:
             file.write(f"{am.stamp(am.utc_now())} {reason}\n".encode("utf-8", "replace"))
-        path = os.path.join(root, "hook.log")
-        if os.path.getsize(path) > LOG:
-            files.put(path, files.read(path)[-LOG // 2:].partition("\n")[2])
-    except (OSError, am.AgentMemoryError):
+    except OSError:
         pass
 
 
 def _log(root: str) -> int:
-    return os.open(os.path.join(root, "hook.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    """hook.log, open for one more line; digests write theirs in whatever encoding is the user's."""
+    path = os.path.join(root, "hook.log")
+    with suppress(OSError, am.AgentMemoryError):
+        if os.path.getsize(path) > LOG:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                kept = file.read()[-LOG // 2:].partition("\n")[2]
+            os.unlink(path)
+            files.put(path, kept, mode=0o600)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
 class Within:
@@ -294,7 +308,7 @@ class Within:
             raise TimeoutError(ETIMEDOUT, f"it took longer than {self._seconds:g} s", "hook")
 
         signal(SIGALRM, late)
-        setitimer(ITIMER_REAL, self._seconds)
+        setitimer(ITIMER_REAL, self._seconds, AGAIN)           # what takes a file that cannot be read for none goes on
 
     def __exit__(self, *_: object) -> None:
         from signal import ITIMER_REAL, setitimer

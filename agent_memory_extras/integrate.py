@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import sys
+from contextlib import suppress
 from functools import partial
 
 import agent_memory as am
@@ -80,7 +81,7 @@ class Change(am.Record):
     change: str                              # "added", "unchanged", "removed", "refused", "would add"
     backup: str = ""
     why: str = ""
-    text: str = ""                           # the lines that are new in it, or to be put there by hand
+    text: str = ""                           # what of ours goes into it, or is to be put there by hand
     whole: bool = False
 
 
@@ -130,10 +131,15 @@ def is_ours(words: Sequence[object], verb: str) -> bool:
 
 
 def _hook_is_ours(hook: object) -> bool:
+    """Whether a hook is ours and nothing more: what the user has run before or behind it is his."""
+    command = str(hook.get("command")).strip() if isinstance(hook, dict) else ""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        return isinstance(hook, dict) and is_ours(shlex.split(str(hook.get("command"))), "hook")
+        words = list(lexer)
     except ValueError:                                       # an open quote
         return False
+    return is_ours(words, "hook") and "\n" not in command and not any(set(word) <= set(";&|") for word in words)
 
 
 def _server_is_ours(entry: object) -> bool:
@@ -197,25 +203,74 @@ def _server(path: str, key: str, wanted: Mapping[str, Any], text: str, remove: b
     return text
 
 
-def _toml(path: str, body: str, text: str, remove: bool) -> str:
-    """A block of Codex's settings; they are TOML before and after, or nothing is written."""
-    import tomllib
+# Codex writes its settings anew, and a comment of ours then stands before what it wrote last, or nowhere: all that tells our
+# table from the user's is its command.  `[mcp_servers.agent_memory.tools.x]` goes with it, for alone it is a fault to Codex.
+_TABLE = re.compile(rf"""\s*\[\s*mcp_servers\s*\.\s*(["']?){NAME}\1\s*[.\]]""")
 
-    def read(text: str) -> dict[str, Any]:
-        try:
-            return tomllib.loads(text.removeprefix("\ufeff"))
-        except tomllib.TOMLDecodeError as fault:
-            raise am.UsageError(f"{path} is no TOML that can be added to: {fault}", "mend the file by hand") from None
 
-    outside = files.between(text, None, BEGIN, END, path)
-    servers = read(outside).get("mcp_servers", {})
-    if not remove and NAME in servers:
-        raise am.UsageError(f"{path} has its own [mcp_servers.{NAME}]", f"take it out, or put it between {BEGIN} and {END}")
+def _toml(path: str, wanted: Mapping[str, Any], text: str, remove: bool) -> str:
+    """Our table in Codex's settings; what else the file says is the same afterwards, or nothing is written."""
+    others, entry = _toml_read(path, text)
+    if entry is not None and not _server_is_ours(entry):
+        if remove:
+            return text
+        raise am.UsageError(f"{path} has its own [mcp_servers.{NAME}]", "rename it, then try again")
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    lines = [line for line in text.splitlines(keepends=True) if line.strip() not in (BEGIN, END)]
+    said = {key: f"{key} = {json.dumps(value, ensure_ascii=False)}{line_end}" for key, value in wanted.items()}     # TOML is alike
     if remove:
-        return outside
-    new = files.between(text, body, BEGIN, END, path)
-    read(new)
+        for start, stop in reversed(_tables(lines)):
+            del lines[start - (start > 0 and not lines[start - 1].strip()):stop]
+    elif entry is None:
+        ended = [] if not lines or lines[-1].endswith("\n") else [line_end]
+        lines += [*ended, *([line_end] if lines else []), f"[mcp_servers.{NAME}]{line_end}", *said.values()]
+    else:
+        for start, stop in _tables(lines)[:1]:
+            for n in reversed(range(start + 1, stop)):
+                key = lines[n].partition("=")[0].strip()
+                if key in ("command", "args") and entry.get(key) != wanted[key]:
+                    lines[n:_toml_end(lines, n)] = [said[key]]
+    new = "".join(lines)
+    kept, now = _toml_read(path, new)
+    done = now is None if remove else now and all(now.get(key) == wanted[key] for key in ("command", "args"))
+    if kept != others or not done:
+        raise am.UsageError(f"{path} has [mcp_servers.{NAME}] in a form we do not know", "change it by hand")
     return new
+
+
+def _toml_read(path: str, text: str) -> tuple[dict[str, Any], Any]:
+    """What a file of settings says but for our server, and that server, None for none."""
+    import tomllib
+    try:
+        said = tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as fault:
+        raise am.UsageError(f"{path} is no TOML that can be added to: {fault}", "mend the file by hand") from None
+    servers = said.pop("mcp_servers", {})
+    if not isinstance(servers, dict):
+        raise am.UsageError(f"{path}: its mcp_servers is no table", "mend the file by hand")
+    ours = servers.pop(NAME, None)
+    return {**said, **({"mcp_servers": servers} if servers else {})}, ours
+
+
+def _toml_end(lines: Sequence[str], start: int) -> int:
+    """Where a key and its value end; a list may stand on several lines."""
+    import tomllib
+    for stop in range(start + 1, len(lines) + 1):
+        with suppress(tomllib.TOMLDecodeError):
+            tomllib.loads("".join(lines[start:stop]))
+            return stop
+    return start + 1
+
+
+def _tables(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Where our table and those below it begin and end; comments before the next one are that one's."""
+    heads, spans = [n for n, line in enumerate(lines) if line.lstrip(" \t\ufeff").startswith("[")], []
+    for start, stop in zip(heads, [*heads[1:], len(lines)]):
+        while lines[stop - 1].lstrip().startswith("#") or not lines[stop - 1].strip():
+            stop -= 1
+        if _TABLE.match(lines[start].lstrip("\ufeff")):
+            spans.append((start, stop))
+    return spans
 
 
 def _yaml_list(path: str, body: str, text: str, remove: bool) -> str:
@@ -233,15 +288,19 @@ def _yaml_key(path: str, key: str, body: str, text: str, remove: bool) -> str:
     """One key of Hermes' settings, where the user has not set it himself: to add to his, we would have to understand YAML."""
     begin, end = (f"{mark}:{key}" for mark in (BEGIN, END))
     outside = files.between(text, None, begin, end, path)
+    lines = outside.removeprefix("\ufeff").splitlines()
+    at = next((n for n, line in enumerate(lines) if re.match(rf"[\"']?{key}[\"']?\s*:", line)), len(lines))
+    below = [*lines[at + 1:], "end"]
+    below = below[:next(n for n, line in enumerate(below) if re.match(r"[^\s#]", line))]
+    # Hermes drops comments when it writes its settings, and sets our line in its own way.
+    ours = any(re.search(rf"\b{NAME}\b", line) for line in below)
+    if remove and ours:
+        raise am.UsageError(f"{path} names {NAME} under {key}", "take that out by hand")
     if remove:
         return outside
-    lines = outside.removeprefix("\ufeff").splitlines()
-    inner = body.splitlines()[1].strip()
-    at = next((n for n, line in enumerate(lines) if re.match(rf"[\"']?{key}[\"']?\s*:", line)), None)
-    if at is not None:
-        below = [*lines[at + 1:], "end"]
-        below = below[:next(n for n, line in enumerate(below) if re.match(r"[^\s#]", line))]
-        if any(line.strip() == inner for line in below):
+    if at < len(lines):
+        words = re.findall(r'"((?:[^"\\]|\\.)*)"', body) or [NAME]
+        if ours and all(word in "\n".join(below) for word in words):
             return text
         raise am.UsageError(f"{path} has a key {key} of your own", "put our line under it by hand")
     if any(re.match(r"[{\[]|\.\.\.|---", line) for line in lines if line.rstrip() != "---" or line is not lines[0]):
@@ -306,8 +365,7 @@ def _codex(site: Site) -> Iterator[Place]:
     home = site.home("CODEX_HOME", ".codex")
     hooks, config = os.path.join(home, "hooks.json"), os.path.join(home, "config.toml")
     yield Place(hooks, "hooks", partial(_hooks, hooks, _events(site, _SECONDS, matcher=_MATCHER)))
-    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in _stdio(site).items())     # TOML writes them alike
-    yield Place(config, "mcp", partial(_toml, config, "\n".join([f"[mcp_servers.{NAME}]", *lines, "startup_timeout_sec = 10"])))
+    yield Place(config, "mcp", partial(_toml, config, {**_stdio(site), "startup_timeout_sec": 10}))
     yield _skill(site, os.path.join(site.user, ".agents"))
 
 
@@ -405,8 +463,10 @@ def change(path: str, places: Sequence[Place], action: str, now: Any) -> Change:
         if text == old:
             return Change(path, "refused" if refused else "unchanged", "", why, by_hand)
         if action == "print":
-            return Change(path, "would add", "", why, by_hand or _new_lines(old, text), places[0].whole)
-        return Change(path, "removed" if action == "remove" else "added", _put(path, text, now, places[0].whole), why, by_hand)
+            # What is ours alone: the line that a new one is put into may hold a key of the user's.
+            return Change(path, "would add", "", why, by_hand or _edited("", places, False)[0].rstrip(), places[0].whole)
+        return Change(path, "removed" if action == "remove" else "added", _put(path, text, old, now, places[0].whole), why,
+                      by_hand)
     except am.AgentMemoryError as fault:
         return Change(path, "refused", "", f"{fault.message} ({fault.hint})")
     except OSError as fault:                                 # its folder cannot be made
@@ -424,10 +484,10 @@ def _edited(text: str, places: Sequence[Place], remove: bool) -> tuple[str, list
     return text, refused
 
 
-def _put(path: str, text: str, now: Any, whole: bool) -> str:
+def _put(path: str, text: str, was: str, now: Any, whole: bool) -> str:
     """Write a file, or take it away when nothing is left in it; the name of the copy of what stood there."""
     if text.strip(files.BLANK + "{}") or os.path.islink(path):
-        return files.put(path, text, None if whole else now, 0o644 if whole else 0o600)
+        return files.put(path, text, None if whole else now, 0o644 if whole else 0o600, was)
     os.unlink(path)
     folder = os.path.dirname(path)
     if whole and os.path.basename(folder) in ("agent-memory", NAME):
@@ -436,14 +496,6 @@ def _put(path: str, text: str, now: Any, whole: bool) -> str:
         if not os.listdir(folder):
             os.rmdir(folder)
     return ""
-
-
-def _new_lines(old: str, new: str) -> str:
-    """The lines of a text that an older one does not have."""
-    from difflib import SequenceMatcher
-    before, after = old.splitlines(), new.splitlines()
-    spans = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return "\n".join(line for kind, _, _, start, end in spans if kind in ("insert", "replace") for line in after[start:end])
 
 
 def integrate(name: str, site: Site, action: str, without: Sequence[str], now: Any, say: am.Say) -> Integrated:
@@ -481,12 +533,13 @@ def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:
     if not done.files:
         yield say("no agent that we know is here")
     for one in done.files:
-        yield f"{say(one.change)}: {am.shown(one.path)}" + (f"  ({say('the old one is kept as {copy}', copy=one.backup)})"
-                                                            if one.backup else "")
+        left = one.change == "removed" and os.path.exists(one.path)
+        yield (f"{say('removed from' if left else one.change)}: {am.shown(one.path)}"
+               + (f"  ({say('the old one is kept as {copy}', copy=one.backup)})" if one.backup else ""))
         if one.why:
             yield "   " + am.shown(say.told(one.why)) + (say("; by hand:") if one.text else "")
         if one.whole and one.text:
-            yield "   " + say("a file of ours, new lines: {n}", n=len(one.text.splitlines()))
+            yield "   " + say("a file of ours, lines: {n}", n=len(one.text.splitlines()))
         elif one.text:
             yield from ("   | " + am.shown(line) for line in one.text.splitlines())
     yield from ("* " + am.shown(note) for note in done.notes)
@@ -517,6 +570,8 @@ def _integrate(memory: am.AgentMemory, args: Namespace) -> Integrated | Known:
     if args.agent not in (*AGENTS, "all"):
         raise am.UsageError(f"there is no agent {memory.clean(args.agent)!r} that we know", f"agents: {', '.join(AGENTS)}, all")
     action = "write" if args.write else "remove" if args.remove else "print"
+    if action != "remove":
+        files.nameable(site.root)
     if action == "write" and not memory.exists():
         memory.init()                                        # a hook is silent where there is no memory
     without = [kind for kind in ("hooks", "mcp", "skill") if getattr(args, f"no_{kind}")]
@@ -531,9 +586,10 @@ am.CHINESE.update({
         "正在运行的 Claude Code 可能覆盖 .claude.json；那时请执行：claude mcp add -s user agent_memory -- {mcp}",
     "; by hand:": "；请手动加入：",
     "found": "已找到", "not found": "未找到", "integrated": "已接入",
-    "added": "已写入", "removed": "已移除", "unchanged": "无需改动", "refused": "未改动", "would add": "将写入",
+    "added": "已写入", "removed": "已移除", "removed from": "已移出",
+    "unchanged": "无需改动", "refused": "未改动", "would add": "将写入",
     "the old one is kept as {copy}": "旧文件保存为 {copy}",
-    "a file of ours, new lines: {n}": "本程序的文件，新增 {n} 行",
+    "a file of ours, lines: {n}": "本程序的文件，共 {n} 行",
     "nothing was written; --write does it": "未写入；加 --write 写入",
     _NO_HOOKS: "它没有钩子：用 `schedule install` 定时沉淀会话，用 `context --write AGENTS.md` 告诉它要点",
     "Codex skips hooks that nobody trusts, in `codex exec` silently: trust them with /hooks":

@@ -355,6 +355,7 @@ def _schedule(memory: am.AgentMemory, args: Namespace) -> Scheduled:
         return status(plan, memory.slot("sediment").read().get("last"), memory.now())
     if args.what == "remove":
         return remove(plan)
+    files.nameable(root)
     if not memory.exists():
         memory.init()                                        # a job would fail where there is no memory
     return install(plan, args.kind)

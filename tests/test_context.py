@@ -121,6 +121,14 @@ class Told(unittest.TestCase):
         self.say("context", "--remove", str(file))
         self.assertEqual(file.read_bytes(), b"# Rules\r\n\r\nBe kind.\r\n")
 
+    def test_a_file_that_held_nothing_else_goes_with_it(self) -> None:
+        file = self.folder / "AGENTS.md"
+        self.memory.remember("偏好：回答用中文", "preference")
+        self.say("context", "--write", str(file))
+        self.say("context", "--remove", str(file))
+
+        self.assertFalse(file.exists())
+
 
 class OtherPeoplesFiles(unittest.TestCase):
     """A file of another program is replaced whole, keeps its mode and its links, and is refused rather than guessed at."""
@@ -139,6 +147,13 @@ class OtherPeoplesFiles(unittest.TestCase):
         self.assertEqual((self.file.read_text(), Path(copy).read_text(), link.is_symlink()), ("new", "old", True))
         self.assertEqual({stat.S_IMODE(os.stat(path).st_mode) for path in (self.file, copy)}, {0o600})
 
+    def test_what_another_program_wrote_meanwhile_stays(self) -> None:
+        self.file.write_text("theirs")
+        with self.assertRaisesRegex(am.UsageError, "meanwhile"):
+            files.put(str(self.file), "ours", was="what we read")
+
+        self.assertEqual((self.file.read_text(), os.listdir(self.folder)), ("theirs", ["settings.json"]))
+
     def test_half_markers_and_other_encodings_are_refused(self) -> None:
         for text in ("[begin]\n", "[end]\n[begin]\n", "[begin]\n[begin]\n[end]\n[end]\n"):
             with self.subTest(text), self.assertRaisesRegex(am.UsageError, "once each"):
@@ -153,6 +168,15 @@ class OtherPeoplesFiles(unittest.TestCase):
                 once = files.between(text, "x\ny", "[b]", "[e]", "f")
                 self.assertEqual(files.between(once, "x\ny", "[b]", "[e]", "f"), once)
                 self.assertEqual(files.between(once, None, "[b]", "[e]", "f"), text)
+
+    def test_what_is_no_plain_file_is_neither_read_nor_replaced(self) -> None:
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for path in (str(pipe), "/dev/zero", str(self.folder)):
+            with self.subTest(path):
+                for act in (lambda path=path: files.read(path), lambda path=path: files.put(path, "x")):
+                    self.assertRaisesRegex(am.UsageError, "no plain file", act)
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
 
     def test_a_folder_that_cannot_be_written_says_so(self) -> None:
         with self.assertRaisesRegex(am.UsageError, "settings.json"):

@@ -142,6 +142,21 @@ class Told(Hooked):
         self.assertTrue(1000 < len(self.begin()) <= 1500)
         self.assertTrue(1000 < len(self.prompt("which cache port was the decision about?")) <= 1500)
 
+    def test_sessions_that_ask_at_once_are_all_kept_in_mind(self) -> None:
+        asked = [json.dumps(self.event("UserPromptSubmit", prompt="which port does the cache use?", session_id=f"s{n}")).encode()
+                 for n in range(8)]
+        running = [subprocess.Popen(self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment(),
+                                    cwd=self.folder) for _ in asked]
+        for process, sent in zip(running, asked, strict=True):
+            self.assertTrue(process.stdin)
+            process.stdin.write(sent)  # type: ignore[union-attr]
+            process.stdin.close()  # type: ignore[union-attr]
+        for process in running:
+            with process:
+                self.assertIn(self.port.id, process.stdout.read().decode())  # type: ignore[union-attr]
+
+        self.assertEqual([self.hook(sent) for sent in asked], [""] * len(asked))
+
     def test_a_session_is_told_a_memory_once(self) -> None:
         asked = "which port does the cache use?"
 
@@ -381,6 +396,24 @@ class NeverInTheWay(Hooked):
             self.assertIn("6379", self.hook(self.ask()))       # the edit is not taken in, and all else goes on
             self.assertLess(time.monotonic() - began, 3)
 
+    def test_files_that_hang_one_after_the_other(self) -> None:
+        (self.root / "config.yaml").write_text("context:\n  seconds: 0.5\n", "utf-8")
+        os.mkfifo(self.root / ".hooks_state.json")             # each read of it waits, and one that is stopped goes on without it
+        began = time.monotonic()
+
+        self.hook(self.ask())
+
+        self.assertLess(time.monotonic() - began, 4)
+
+    def test_a_python_that_leaves_the_folder_of_a_script_out(self) -> None:
+        for options, more in ((["-I"], {}), ([], {"PYTHONSAFEPATH": "1"})):
+            with self.subTest(options):
+                done = subprocess.run([sys.executable, *options, str(HERE / "agent_memory.py"), "hook", "--root", str(self.root)],
+                                      input=json.dumps(self.ask()).encode(), capture_output=True, timeout=30,
+                                      env=self.environment(**more) | {"PYTHONPATH": ""}, cwd=self.folder)
+                self.assertIn(self.port.id, done.stdout.decode())
+                (self.root / ".hooks_state.json").unlink()
+
     def test_standard_input_that_hangs(self) -> None:
         (self.root / "config.yaml").write_text("context:\n  seconds: 0.5\n", "utf-8")
         for sent, told in ((b"", False), (b'{"hook_event_name": "User', False), (json.dumps(self.ask()).encode(), True)):
@@ -553,6 +586,14 @@ open(out + ".done", "w").close()
             self.assertEqual(self.hook(event, HERMES_HOME=str(self.folder / "hermes")), "")
 
         self.assertEqual(self.asked(1)[0]["argv"][1], str(log))
+
+    def test_what_digests_write_into_the_log_is_bounded_too(self) -> None:
+        (self.root / "hook.log").write_bytes(b"a caf\xe9 of another encoding\n" * 10_000)
+        self.ended("SessionEnd")
+        self.asked(1)
+
+        self.assertLess((self.root / "hook.log").stat().st_size, hooks.LOG)
+        self.assertIn("a line of trouble", self.log().splitlines()[-1])
 
     def test_without_auto_sediment_the_reason_is_told(self) -> None:
         (self.code / "auto_sediment.py").rename(self.code / "away.py")

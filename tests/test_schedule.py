@@ -100,6 +100,13 @@ class Cron(Spec):
         super().setUp()
         self.have(crontab=CRONTAB)
 
+    def test_a_memory_whose_path_would_end_a_line_is_refused(self) -> None:
+        self.root = self.folder / "a\n* * * * * touch owned"
+        am.AgentMemory(self.root).init()
+
+        self.assertEqual(self.run_main("install")[0], 2)
+        self.assertFalse(self.tab.exists())
+
     def test_lines_come_once_and_go_again(self) -> None:
         for text in self.USERS:
             with self.subTest(text):

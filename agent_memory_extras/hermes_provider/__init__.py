@@ -15,7 +15,7 @@ if os.path.isdir(CODE) and CODE not in sys.path:
 from agent.memory_provider import MemoryProvider  # type: ignore[import-not-found]  # noqa: E402  of Hermes
 
 import agent_memory as am  # noqa: E402
-from agent_memory_extras import context  # noqa: E402
+from agent_memory_extras import context, mcp  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,10 +88,12 @@ class Provider(MemoryProvider):  # type: ignore[misc]
         if tool == "recall":
             return {"memories": context.about(self._memory, args["query"]).text or "nothing is known about this"}
         if tool == "remember":
-            kept = self._memory.remember(args["text"], args.get("category", "general"), args.get("importance", 5),
+            kept = self._memory.remember(args["text"], args.get("category") or "general", args.get("importance") or 5,
                                          source=f"hermes:{self._session}", session=self._session)
             return {"id": kept.id, "outcome": kept.outcome, "contradicts": [one.memory_id for one in kept.conflicts]}
-        return {"verified": self._memory.verify(args["id"]).id}
+        if "quarantined" in self._memory.get(str(args["id"])).flags:
+            raise mcp.Held
+        return {"verified": self._memory.verify(str(args["id"])).id}
 
 
 def register(ctx: Any) -> None:

@@ -985,7 +985,7 @@ context:                            # what an agent is told unasked, by `context
   each: 300                         # characters of one memory in it
   results: 5                        # memories that a prompt brings up
   rooms: [prefs, decisions, configs, projects]    # whose memories are told whatever is asked
-  seconds: 2.0                      # that an agent waits for a hook, at most; then it is told nothing
+  seconds: 1.0                      # that an agent waits for a hook, at most; then it is told nothing, and the cache is mended
   debounce: 60                      # seconds in which the turns of one session are digested once, at most; its end always is
 
 security:

@@ -218,13 +218,13 @@ def capture(memory: am.AgentMemory, name: str, log: str) -> None:
         return
     if name in TURNS and Mind(memory).recent(log, now, memory.settings["context"]["debounce"]):
         return
-    detach(memory.root, log)
+    detach(memory.root, "auto_sediment.py", "--session", log, "--apply", "--quiet")
     _keep(memory, lambda mind: mind.digested(log, now))
 
 
-def detach(root: str, log: str) -> None:
-    """Start auto_sediment on a log, in a session of its own, so that it outlives the agent; its errors go to hook.log."""
-    script = os.path.join(os.path.dirname(os.path.abspath(am.__file__)), "auto_sediment.py")
+def detach(root: str, name: str, *words: str) -> None:
+    """Start a program of ours in a session of its own, so that it outlives the agent; its errors go to hook.log."""
+    script = os.path.join(os.path.dirname(os.path.abspath(am.__file__)), name)
     if not os.path.isfile(script) or not sys.executable:
         raise am.UsageError("auto_sediment.py is not beside agent_memory.py", "pip install the project, or copy it there")
     errors = _log(root) if os.path.isdir(root) else os.open(os.devnull, os.O_WRONLY)
@@ -239,9 +239,17 @@ def detach(root: str, log: str) -> None:
             os.dup2(old, new)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))            # a pipe of the agent's that stayed open would keep it waiting
         os.environ.pop("PYTHONSAFEPATH", None)                 # it would not find agent_memory beside it
-        os.execv(sys.executable, [sys.executable, script, "--session", log, "--apply", "--quiet", "--root", root])
+        os.execv(sys.executable, [sys.executable, script, *words, "--root", root])
     finally:
         os._exit(127)
+
+
+def mend(memory: am.AgentMemory) -> None:
+    """Have what makes answers fast made anew in the background, for this one came too late: its cache may be gone."""
+    now = memory.now().timestamp()
+    if memory.exists() and not Mind(memory).recent("cache", now, memory.settings["context"]["debounce"]):
+        detach(memory.root, "agent_memory.py", "sync")
+        _keep(memory, lambda mind: mind.digested("cache", now))
 
 
 def log_of(event: dict[str, Any]) -> str:
@@ -295,16 +303,20 @@ def _log(root: str) -> int:
 
 
 class Within:
-    """For so many seconds; then TimeoutError, which a lock that is waited for and a service give way to."""
+    """For so many seconds; then TimeoutError, which a lock that is waited for and a service give way to.
+
+    `late` tells whether that happened; what only fills the cache gives up, and there is an answer all the same.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self._seconds, self.late = seconds, False
 
     def __enter__(self) -> None:
         from errno import ETIMEDOUT
         from signal import ITIMER_REAL, SIGALRM, setitimer, signal
 
         def late(*_: object) -> None:
+            self.late = True
             raise TimeoutError(ETIMEDOUT, f"it took longer than {self._seconds:g} s", "hook")
 
         signal(SIGALRM, late)
@@ -342,8 +354,16 @@ def _hook(memory: am.AgentMemory, args: Namespace) -> dict[str, Any] | None:
     """Answer an agent's hook: an event on standard input, what it should know on standard output."""
     if memory.settings.environment.get(GUARD):
         return None
-    with Within(memory.settings["context"]["seconds"]):
-        if args.codex_notify is None:
-            return answer(memory, received(), args.agent)
-        capture(memory, "Stop", rollout(event_of(args.codex_notify.encode("utf-8", "replace"))))
-        return None
+    event: dict[str, Any] = {}
+    within = Within(memory.settings["context"]["seconds"])
+    try:
+        with within:
+            if args.codex_notify is None:
+                event = received()
+                return answer(memory, event, args.agent)
+            capture(memory, "Stop", rollout(event_of(args.codex_notify.encode("utf-8", "replace"))))
+            return None
+    finally:
+        if within.late and event:
+            with suppress(OSError, am.AgentMemoryError), Within(AGAIN):
+                mend(memory)

@@ -396,6 +396,17 @@ class NeverInTheWay(Hooked):
             self.assertIn("6379", self.hook(self.ask()))       # the edit is not taken in, and all else goes on
             self.assertLess(time.monotonic() - began, 3)
 
+    def test_an_answer_that_came_too_late_has_the_cache_made_anew(self) -> None:
+        self.memory.import_rows([json.dumps({"text": f"service {n} listens on port {8000 + n}"}) for n in range(300)], merge=False)
+        shutil.rmtree(self.root / "cache")
+        (self.root / "config.yaml").write_text("context:\n  seconds: 0.001\n", "utf-8")
+        self.hook(self.ask())
+        end = time.monotonic() + 60
+        while not (self.root / "cache" / "segments.json").exists() and time.monotonic() < end:
+            time.sleep(0.1)
+
+        self.assertTrue((self.root / "cache" / "segments.json").exists())
+
     def test_files_that_hang_one_after_the_other(self) -> None:
         (self.root / "config.yaml").write_text("context:\n  seconds: 0.5\n", "utf-8")
         os.mkfifo(self.root / ".hooks_state.json")             # each read of it waits, and one that is stopped goes on without it

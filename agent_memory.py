@@ -6549,6 +6549,8 @@ class Store:
             self.settle()
 
     def _touched(self, lock: Lock, ids: Iterable[str], grown: Callable[[Memory], Memory]) -> None:
+        if parsed_defaults.cache_info().currsize:        # after an upgrade
+            self._keep_defaults()
         seen = self.load()
         touched = {id: grown(memory) for id in ids if (memory := seen.memories.get(id))}
         if not self.small():
@@ -6986,15 +6988,19 @@ class Store:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         _replace_file(self.path(name), [self._vault.seal(text.encode())])
 
+    def _keep_defaults(self) -> None:
+        """Leave the shipped settings as JSON for the next process, where this one had to parse their text, for 15 ms."""
+        if not self._defaults_kept and not known_defaults(self.root):
+            self.cache("settings.json", parsed_defaults().encode())
+        self._defaults_kept = True
+
     def begin(self, lock: Lock) -> Draft:
         """Under the lock: mend the index, finish what was interrupted, fold hand edits; then the draft."""
         self._held = lock
         interrupted = os.path.exists(self.path(".journal.json"))
         if not os.path.exists(self.path("index.json")):
             self._describe_rooms()
-        if not self._defaults_kept and not known_defaults(self.root):
-            self.cache("settings.json", parsed_defaults().encode())
-        self._defaults_kept = True
+        self._keep_defaults()
         self._unreadable.clear()
         try:
             seen = self.load()

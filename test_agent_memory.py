@@ -5877,6 +5877,16 @@ class Large(Spec):
 
         self.assertFalse(names & {path.name for path in (self.root / "cache").glob("segment_*")})
 
+    def test_the_first_recall_after_an_upgrade_leaves_the_settings_ready_for_the_next(self) -> None:
+        self.memory.remember("the port is 5432")
+        kept = self.root / "cache" / "settings.json"
+        whole = kept.read_bytes()
+        kept.write_bytes(b"of another version\n{}")
+        am.parsed_defaults.cache_clear()
+
+        self.assertEqual(self.say("recall", "port").code, 0)
+        self.assertEqual(kept.read_bytes(), whole)
+
     def test_the_cache_holds_no_word_anybody_wrote(self) -> None:
         for number in range(20):
             self.memory.remember(f"note {number * 7919} about Xylophones in Timbuktu，数据库")

@@ -216,6 +216,7 @@ MESSAGES = {
     "empty": ("{path}: {records} records but nothing anyone said: {kinds}", "{path}：有 {records} 条记录，但没有任何对话：{kinds}"),
     "full": ("--max reached: {turns} turns wait for the next run", "已达 --max：{turns} 轮留待下次处理"),
     "gone": ("{path}: no session log there, nothing to do", "{path}：没有会话日志，无需处理"),
+    "kept": (" ({counts})", "（{counts}）"),
     "nested": (GUARD + " is set: a digest started this run, so it does nothing",
                "已设置 " + GUARD + "：由摘要进程启动，不做任何事"),
     "newer": ("{path}: log version {version} is newer than this reader; read leniently",
@@ -228,6 +229,19 @@ MESSAGES = {
     "unknown": ("{count} files hold no conversation, passed over", "{count} 个文件不含对话，已跳过"),
     "weak": ("digest: {why}", "摘要降级：{why}"),
 }
+
+
+WORDS = {"user": "用户", "assistant": "助手", "added": "新增", "merged": "合并", "unchanged": "未变", "refused": "拒绝"}
+
+
+def in_words(word: str, lang: str) -> str:
+    """A role or an outcome as people read it."""
+    return WORDS.get(word, word) if lang == "zh" else word
+
+
+def padded(word: str) -> str:
+    """A word ten columns wide."""
+    return word + " " * (10 - am.width(word))
 
 
 def message(key: str, lang: str, **values: object) -> str:
@@ -1922,18 +1936,19 @@ class Voice:
 def report(data: dict[str, Any], lang: str) -> Iterator[str]:
     """The result as lines for people: turns and facts of a dry run, outcomes of an applied one."""
     sessions: list[dict[str, Any]] = data["sessions"]
-    for entry in (entry for entry in sessions if entry["turns"]):
+    for entry in (entry for entry in sessions if entry["facts" if data["applied"] else "turns"]):
         yield f"{entry['agent']}:{entry['session']}"
-        for turn in () if entry["applied"] else entry["turns"]:
+        for turn in () if data["applied"] else entry["turns"]:
             text = " ".join(turn["text"].split())
-            yield f"{turn['role']:<10} {text[:160]}{'…' if len(text) > 160 else ''}"
+            yield f"{padded(in_words(turn['role'], lang))} {text[:160]}{'…' if len(text) > 160 else ''}"
         outcomes = [kept["outcome"] for kept in entry["applied"]] or ["+"] * len(entry["facts"])
         for outcome, fact in zip(outcomes, entry["facts"]):
-            yield f"{outcome:<10} [{fact['category']} {fact['importance']}] {fact['content']}"
+            yield f"{padded(in_words(outcome, lang))} [{fact['category']} {fact['importance']}] {fact['content']}"
     kept = [kept["outcome"] for entry in sessions for kept in entry["applied"]]
-    counts = ", ".join(f"{kept.count(outcome)} {outcome}" for outcome in dict.fromkeys(kept))
+    counts = ", ".join(f"{kept.count(outcome)} {in_words(outcome, lang)}" for outcome in dict.fromkeys(kept))
     yield message("done", lang, sessions=len(sessions), turns=sum(len(entry["turns"]) for entry in sessions),
-                  facts=sum(len(entry["facts"]) for entry in sessions), outcomes=counts and f" ({counts})")
+                  facts=sum(len(entry["facts"]) for entry in sessions),
+                  outcomes=counts and message("kept", lang, counts=counts))
 
 
 def sediment(options: Namespace, voice: Voice) -> int:

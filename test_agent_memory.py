@@ -4764,6 +4764,20 @@ class SedimentCommand(SedimentSpec):
         self.assertIn("用 A", ran.out)
         self.assertEqual(self.kept(), [])
 
+    def test_an_applied_run_tells_what_was_kept_and_no_turns(self) -> None:
+        self.log(said("决定：用 A"), folder="p/a", header={**HEADER, "id": "a"})
+        self.log(said("just talk"), folder="p/b", header={**HEADER, "id": "b"})
+
+        self.assertEqual(self.run_it("--all", "--apply").out,
+                         "dsh:a\nadded      [decision 7] 决定：用 A\nsessions: 2  new turns: 2  facts: 1 (1 added)\n")
+
+    def test_outcomes_and_speakers_are_chinese_where_the_user_is(self) -> None:
+        self.log(said("决定：用 A"))
+
+        self.assertIn("用户       决定：用 A\n", self.run_it("--lang", "zh").out)
+        self.assertEqual(self.run_it("--lang", "zh", "--apply").out,
+                         "dsh:s-1\n新增       [decision 7] 决定：用 A\n1 个会话，1 轮新对话，1 条要点（1 新增）\n")
+
     def test_verified_is_handed_on(self) -> None:
         self.log(said("决定：用 A"))
         self.run_it("--apply", "--verified")

@@ -7436,7 +7436,7 @@ class Store:
         for folder, _, names in os.walk(self.root):
             for path in (folder, *(os.path.join(folder, name) for name in names)):
                 mode = os.lstat(path).st_mode & 0o077
-                if mode and not os.path.islink(path):
+                if mode and not os.path.islink(path) and os.path.basename(path) != ".gitkeep":       # git sets its mode
                     yield Finding("loose", os.path.relpath(path, self.root), f"others may open it (mode {mode:03o})")
 
     def _page_drift(self, seen: Snapshot) -> Iterator[Finding]:
@@ -10477,13 +10477,15 @@ def width(text: str) -> int:
 _PROSE = frozenset(("degraded", "error", "reason", "what", "why"))       # fields of results that hold a message
 
 
-def _show_facts(record: Record, say: Say) -> Iterator[str]:
-    """A record of counts as two columns."""
-    yield from _show_table((say(name.replace("_", " ")), _in_words(value, say, name)) for name, value in record.to_dict().items())
+def _show_facts(record: Record, say: Say, but: str = "") -> Iterator[str]:
+    """A record of counts as two columns, without one of its fields."""
+    yield from _show_table((say(name.replace("_", " ")), _in_words(value, say, name))
+                           for name, value in record.to_dict().items() if name != but)
 
 
 def _show_vectors(state: VectorState, say: Say) -> Iterator[str]:
-    yield from _show_facts(replace(state, backends=()), say)
+    yield from _show_facts(state, say, "backends")
+    yield f"{say('backends')}:"
     for backend in state.backends:
         yield f"  {backend['name']}: {_in_words({key: backend[key] for key in backend if key != 'name'}, say)}"
 
@@ -10494,7 +10496,7 @@ def _in_words(value: Any, say: Say, name: str = "") -> str:
         word = shown if name == "rooms" else say.word        # rooms have names of the user's
         return ", ".join(f"{word(key)} {_in_words(item, say, key)}" for key, item in value.items() if item is not None)
     if isinstance(value, list):
-        return "; ".join(_in_words(item, say) for item in value) or ":"
+        return "; ".join(_in_words(item, say) for item in value) or "–"
     if isinstance(value, bool):
         return say("yes") if value else say("no")
     return "–" if value is None else shown(say.told(str(value)) if name in _PROSE else str(value))
@@ -10740,7 +10742,12 @@ def _history(memory: AgentMemory, args: Namespace) -> Memory:
     return memory.get(args.id)
 
 
-@command("conflicts", arg("--dismiss", metavar="ID", help="let it and what contradicts it stand side by side"), show=_show_list)
+def _show_conflicts(memories: tuple[Memory, ...], say: Say) -> Iterator[str]:
+    yield from _show_list(memories, say) if memories else [say("no memory contradicts another")]
+
+
+@command("conflicts", arg("--dismiss", metavar="ID", help="let it and what contradicts it stand side by side"),
+         show=_show_conflicts)
 def _conflicts(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """List the memories that contradict another."""
     if args.dismiss is not None:
@@ -10753,11 +10760,11 @@ def _show_findings(findings: Iterable[Finding], say: Say) -> Iterator[str]:
 
 
 def _show_examined(found: Examined, say: Say) -> Iterator[str]:
-    yield from _show_findings(found.findings, say)
+    yield from _show_findings([finding for finding in found.findings if finding not in found.left], say)
     if not found.findings:
         yield say("nothing found")
     elif found.fixed:
-        yield say("mended; left: {n}", n=len(found.left))
+        yield say("mended; left: {n}", n=sum(finding.trouble for finding in found.left))
         yield from _show_findings(found.left, say)
     elif any(finding.trouble for finding in found.findings):
         yield say("--fix mends what is safe to mend")
@@ -10956,6 +10963,7 @@ CHINESE = {
     "{name} ({type}), memories: {n}": "{name}（{type}）：{n} 条记忆",
     "entities: {n}": "{n} 个实体",
     "memories: {n}": "{n} 条记忆",
+    "no memory contradicts another": "没有互相矛盾的记忆",
     "{n} days": "{n} 天",
     "pages taken in: {n}": "已读入 {n} 个页面",
     "the memory lives in {root}": "记忆保存在 {root}",
@@ -10970,6 +10978,7 @@ CHINESE = {
     "time": "时间", "added": "新增", "sessions": "会话", "kind": "种类", "usable": "可用", "needs": "需要",
     "resting": "休息到", "reason": "原因", "on": "启用",
 }
+
 
 def in_chinese(text: str) -> str:
     """A finished English message (help, error, warning, finding) in Chinese, as far as agent_memory_extras.chinese has it."""
@@ -11053,7 +11062,7 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
         say = _say(memory, args)
         args.say = say
         result = entry.run(memory, args)
-        if "--json" in words:
+        if args.json:
             data = _within_limit(plain(result), say.max_chars if hasattr(args, "max_chars") else 0)
             answer(args.command, _told(data, say), map(say.told, memory.warnings))
         else:

@@ -1752,6 +1752,21 @@ class Repair(Spec):
         self.assertEqual(self.kinds(), set())
         self.assertEqual(self.say("doctor").code, 0)
 
+    def test_the_placeholder_that_git_keeps_in_a_checkout_is_no_finding(self) -> None:
+        self.root.joinpath(".gitkeep").touch(0o644)
+
+        self.assertEqual(self.kinds(), set())
+
+    def test_what_was_mended_is_told_once_and_so_is_what_is_left(self) -> None:
+        note = self.store / "my-own-note.md"
+        note.write_text("mine")
+        note.chmod(0o600)
+        self.store.joinpath(f"{self.ids[0]}.md").unlink()
+        ran = self.say("doctor", "--fix")
+
+        mended, left = ran.out.split("mended; left: ")
+        self.assertEqual([part.count(word) for part in (mended, left) for word in ("page missing", "my-own-note")], [1, 0, 0, 1])
+
     def test_each_drift_has_its_name_and_is_mended(self) -> None:
         page = self.store / f"{self.ids[0]}.md"
         unknown = self.page(self.ids[0]).replace(self.ids[0], "mem_20250101_000000_beef").replace("Grafana", "Jenkins")
@@ -6600,6 +6615,9 @@ class Commands(Spec):
              ["sync"], ["redact", "密码是 hunter2"], ["inspect", "be good"], ["init"], ["conflicts"], ["history", "ID"], ["export"],
              ["doctor"], ["audit"],
              ["forget", "ID", "--yes"], ["remember", "one more thing"], ["undo"]]
+
+    def test_behind_two_dashes_json_is_a_text(self) -> None:
+        self.assertIn("remembered", self.say("remember", "--", "--json").out)
 
     def ran(self, words: list[str]) -> Ran:
         """A command in which ID is the only memory there is."""

@@ -34,6 +34,7 @@ class Block(am.Record):
     ids: tuple[str, ...]
     path: str | None = None
     changed: bool = False
+    removed: bool = False
 
 
 def tellable(kept: am.Memory | am.Hit) -> bool:
@@ -44,15 +45,15 @@ def tellable(kept: am.Memory | am.Hit) -> bool:
 def block(memory: am.AgentMemory, kept: Iterable[am.Memory | am.Hit], chars: int | None = None) -> Block:
     """As many memories as fit in `chars` characters, one line each, in their order; none twice."""
     rules = memory.settings["context"]
-    room = (chars or rules["chars"]) - len(FENCE.format(lines=FOREWORD))
+    left = (chars or rules["chars"]) - len(FENCE.format(lines=FOREWORD))
     lines: dict[str, str] = {}                             # what it says → the line
     ids, missed = [], 0
     for one in filter(tellable, kept):
         said = _one_line(memory.harmless(one.content), rules["each"])
         line = f"- {said} [{one.room}, {'verified' if one.execution_verified else 'unverified'}, {one.id}]"
-        if said not in lines and len(line) < room:
+        if said not in lines and len(line) < left:
             lines[said] = line
-            room -= len(line) + 1
+            left -= len(line) + 1
             ids.append(one.id)
         elif (missed := missed + 1) == MISSES:
             break
@@ -145,12 +146,14 @@ def write(path: str, told: Block, remove: bool = False) -> Block:
         os.unlink(path)                                        # there was nothing but ours in it
     elif text != old:
         files.put(path, text, was=old)
-    return am.replace(told, path=path, changed=text != old)
+    return am.replace(told, path=path, changed=text != old, removed=remove and text != old)
 
 
 def _show(told: Block, say: am.Say) -> Iterator[str]:
     if told.path is None:
         yield from told.text.splitlines()
+    elif told.removed:
+        yield say("{path}: ours is taken out", path=told.path)
     else:
         yield say("{path}: {n} memories" if told.changed else "{path}: as it should be, {n} memories", path=told.path,
                   n=len(told.ids))
@@ -173,6 +176,7 @@ def _context(memory: am.AgentMemory, args: Namespace) -> Block:
 
 
 am.CHINESE.update({
+    "{path}: ours is taken out": "{path}：已取出我们的部分",
     "{path}: {n} memories": "{path}：{n} 条记忆",
     "{path}: as it should be, {n} memories": "{path}：无需改动，{n} 条记忆",
 })

@@ -417,7 +417,7 @@ def _hermes(site: Site) -> Iterator[Place]:
     yield Place(path, "mcp", partial(_yaml_key, path, "mcp_servers", f"mcp_servers:\n  {NAME}: {server}"))
 
 
-_NO_HOOKS = "it has no hooks: `schedule install` has its sessions digested, `context --write AGENTS.md` tells it what matters"
+_NO_HOOKS = "{agent} has no hooks: `schedule install` has its sessions digested, `context --write AGENTS.md` tells it what matters"
 AGENTS = {
     "claude-code": Agent(lambda site: site.home("CLAUDE_CONFIG_DIR", ".claude"), "claude", _claude, (
         "a Claude Code that runs now may write over .claude.json; then: claude mcp add -s user agent_memory -- {mcp}",)),
@@ -506,7 +506,8 @@ def integrate(name: str, site: Site, action: str, without: Sequence[str], now: A
             by_path.setdefault(place.path, []).append(place)
     changes = tuple(change(path, places, action, now) for path, places in by_path.items())
     findings = tuple(am.Finding("integrate", one.path, one.why) for one in changes if one.why)
-    facts = {"notify": json.dumps([*site.argv("hook"), "--codex-notify"], ensure_ascii=False), "mcp": shlex.join(site.argv("mcp"))}
+    facts = {"agent": name, "notify": json.dumps([*site.argv("hook"), "--codex-notify"], ensure_ascii=False),
+             "mcp": shlex.join(site.argv("mcp"))}
     notes = [say(note, **facts) for note in AGENTS[name].notes if action != "remove"]
     return Integrated(findings, agent=name, action=action, files=changes, notes=tuple(notes))
 
@@ -519,9 +520,12 @@ def _others(name: str, site: Site) -> list[str]:
 
 
 def _joined(all_of: Sequence[Integrated], action: str) -> Integrated:
-    """What was done for all agents, as one."""
+    """What was done for all agents, as one; a file that several read, once."""
+    files_of: dict[str, Change] = {}
+    for file in (file for one in all_of for file in one.files):
+        files_of.setdefault(file.path, file)
     return Integrated(tuple(finding for one in all_of for finding in one.findings), agent="all", action=action,
-                      files=tuple(file for one in all_of for file in one.files),
+                      files=tuple(files_of.values()),
                       notes=tuple(dict.fromkeys(note for one in all_of for note in one.notes)))
 
 
@@ -591,7 +595,7 @@ am.CHINESE.update({
     "the old one is kept as {copy}": "旧文件保存为 {copy}",
     "a file of ours, lines: {n}": "本程序的文件，共 {n} 行",
     "nothing was written; --write does it": "未写入；加 --write 写入",
-    _NO_HOOKS: "它没有钩子：用 `schedule install` 定时沉淀会话，用 `context --write AGENTS.md` 告诉它要点",
+    _NO_HOOKS: "{agent} 没有钩子：用 `schedule install` 定时沉淀会话，用 `context --write AGENTS.md` 告诉它要点",
     "Codex skips hooks that nobody trusts, in `codex exec` silently: trust them with /hooks":
         "Codex 会跳过未信任的钩子（`codex exec` 中不作提示）：请用 /hooks 信任它们",
     "without trust: notify = {notify} at the top of config.toml": "不经信任的办法：在 config.toml 顶部写 notify = {notify}",

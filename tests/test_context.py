@@ -118,7 +118,7 @@ class Told(unittest.TestCase):
         self.assertTrue(first.startswith(b"# Rules\r\n\r\nBe kind.\r\n\r\n<!-- agent-memory:begin -->\r\n<agent-memory>\r\n"))
         self.say("context", "--write", str(file))
         self.assertEqual(file.read_bytes(), first)
-        self.say("context", "--remove", str(file))
+        self.assertEqual(self.say("context", "--remove", str(file))[1], f"{file}: ours is taken out\n")
         self.assertEqual(file.read_bytes(), b"# Rules\r\n\r\nBe kind.\r\n")
 
     def test_a_file_that_held_nothing_else_goes_with_it(self) -> None:

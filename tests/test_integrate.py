@@ -165,6 +165,15 @@ class Agents(Spec):
         self.assertEqual(listed, dict.fromkeys(AGENTS, (False, False)) | dict.fromkeys(("codex", "opencode"), (True, True)))
         self.assertIn("codex        found, integrated\n", self.run_main("integrate")[1])
 
+    def test_all_names_a_file_once_and_whom_a_note_is_about(self) -> None:
+        for folder in (".codex", ".dsh"):
+            (self.home / folder).mkdir()
+        told = self.integrate("all")
+
+        paths = [one["path"] for one in told["files"]]
+        self.assertEqual(len(paths), len(set(paths)))
+        self.assertIn("dsh has no hooks", told["notes"][-1])
+
     def test_a_skill_that_another_agent_reads_stays_for_it(self) -> None:
         self.integrate("codex", "--write")
         self.integrate("dsh", "--write")

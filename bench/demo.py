@@ -22,7 +22,9 @@ STEPS = [
     ("A cron job reads the newest session and keeps what is worth keeping:", "auto_sediment.py --latest --apply"),
     ("A second run finds nothing new:", "auto_sediment.py --latest --apply"),
     ("Ask in Chinese:", "agent_memory.py recall 数据库用的是什么"),
-    ("Ask in English:", "agent_memory.py recall 'which test framework do we prefer'"),
+    ("Ask in English:", "agent_memory.py recall 'do we prefer pytest or unittest'"),
+    ("The default knows words, not meaning; in other words the same question finds nothing:",
+     "agent_memory.py recall 'which test framework do we prefer'"),
     ("What was never said is not made up:", "agent_memory.py recall 'who won the chess tournament'"),
     ("Counted:", "agent_memory.py stats"),
 ]

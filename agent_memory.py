@@ -9190,9 +9190,10 @@ class AgentMemory:
         for hit in hits:
             memory = shelf[hit.id]
             opposed = {link["memory_id"] for link in memory.conflicts}
-            later = [other for id in opposed if (other := shelf.get(id)) and _made(other) > _made(memory)]
-            newest = max(later, key=lambda other: (_made(other), other.id), default=None)
-            told.append(replace(hit, newer=newest.id) if newest else hit)
+            # Of one second, the later document is the newer.
+            age = {one.id: (_made(one), shelf.number(one.id)) for id in (hit.id, *opposed) if (one := shelf.get(id))}
+            newest = max(age, key=age.__getitem__)
+            told.append(replace(hit, newer=newest) if newest != memory.id else hit)
         for hit in [hit for hit in told if hit.newer or "superseded" in hit.flags]:
             at = told.index(hit)
             better = [other for other in told[at + 1:] if other.score >= 0.9 * hit.score and (
@@ -9874,19 +9875,33 @@ class AgentMemory:
 
     def vectors(self) -> VectorState:
         """Which backend gives meaning now, which others there are, and how the reranker stands."""
-        chosen, breaker, stored = self._chosen(), self._breaker(), self._store.vectors_of()
-        memories = self._store.read().memories
+        breaker, stored, memories, why = self._breaker(), self._store.vectors_of(), self._store.read().memories, None
+        try:
+            chosen = self._chosen()
+        except ConfigError as fault:                         # whoever asks here wants to know why
+            named, why = self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"], fault.message
+            chosen = Backend(named, None, "", 0.0, False)
         valid = stored.get("backend") == chosen.name and stored.get("model") == chosen.model
-        held = len(memories) - self._without_vector() if valid or self._local_alone() else 0
+        held = len(memories) - self._without_vector() if why is None and (valid or self._local_alone()) else 0
         until = breaker.resting_until(chosen.name)
-        others = tuple({"name": name, "kind": block.get("kind"), "usable": not block.get("key") or bool(
-            self.settings.lookup(block["key"])), "needs": block.get("key") or None, "resting": _when(breaker, name),
-            "reason": breaker.reason(name) or None} for name, block in self.settings["vectors"]["backends"].items())
+        others = tuple({"name": name, "kind": block.get("kind"), "usable": not (trouble := self._unusable(name, block)),
+                        "needs": block.get("key") or None, "resting": _when(breaker, name),
+                        "reason": breaker.reason(name) or (None if block.get("key") else trouble)}
+                       for name, block in self.settings["vectors"]["backends"].items())
         reranker = self._reranker()
         return VectorState(chosen.name, chosen.model, chosen.threshold, held, len(memories) - held,
-                           f"resting until {until:%Y-%m-%d %H:%M}: {breaker.reason(chosen.name)}" if until else None, others,
+                           why or f"resting until {until:%Y-%m-%d %H:%M}: {breaker.reason(chosen.name)}" if why or until else None,
+                           others,
                            {"on": reranker is not None, "model": self.settings["rerank"]["model"],
                             "resting": _when(breaker, "rerank"), "reason": breaker.reason("rerank") or None})
+
+    def _unusable(self, name: str, block: Mapping[str, Any]) -> str | None:
+        """Why a backend of the settings cannot be used: its key, its package or its model is missing."""
+        try:
+            build_vectorizer(name, block, self.settings.lookup)
+        except ConfigError as fault:
+            return fault.message
+        return None
 
     def _local_alone(self) -> bool:
         """Whether vectors are the local ones of a large store: those stand in cache/ alone."""

@@ -170,6 +170,24 @@ def project_of(cwd: str) -> str | None:
     return os.path.basename(found) or None if found != home else None
 
 
+def parsed(text: str | bytes | bytearray) -> Any:
+    """The JSON value that a text is, None when it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The value when it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def word(value: Any) -> str:
+    """The value when it is a text, else ""."""
+    return fit(value) if isinstance(value, str) else ""
+
+
 def one_line(text: str) -> str:
     """A text on one line, its control characters shown and not obeyed."""
     return am.shown(text).replace("\n", "\\n")
@@ -663,24 +681,6 @@ def source(path: str, only: str = "") -> Log | Database | Tree:
 # ── Readers ──────────────────────────────────────────────────────────────────
 # One small class a format, and one line in READERS.  `claims` sees the first
 # record of a log; `take` gets each and says or skips.
-
-
-def parsed(text: str | bytes | bytearray) -> Any:
-    """The JSON value that a text is, None when it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """The value when it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def word(value: Any) -> str:
-    """The value when it is a text, else ""."""
-    return fit(value) if isinstance(value, str) else ""
 
 
 def parts(content: Any, deep: int = 8) -> list[dict[str, Any]]:

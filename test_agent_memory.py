@@ -6126,6 +6126,15 @@ class Services(Spec):
 
         self.assertEqual((len(found), stored["dim"], {len(vector) for vector in stored["vectors"].values()}), (1, 4, {4}))
 
+    def test_a_backend_that_was_named_and_cannot_be_made_is_told_of_and_nothing_fails(self) -> None:
+        self.environment["AGENT_MEMORY_VECTOR_BACKEND"] = "siliconflow"
+        self.environment.pop("SILICONFLOW_API_KEY", None)
+        state = self.reopen().vectors()
+
+        self.assertEqual((state.backend, state.degraded),
+                         ("siliconflow", "vectors.backends.siliconflow: SILICONFLOW_API_KEY is not set"))
+        self.assertEqual([one["name"] for one in state.backends if one["usable"]][:1], ["local"])
+
     def test_a_process_without_the_key_leaves_paid_vectors_alone(self) -> None:
         self.memory.remember("the cat sleeps all day")
         self.memory.recall("pet")
@@ -7203,6 +7212,23 @@ class House(unittest.TestCase):
         graph = am.GraphStore()
         graph.link("mem_1", "采用PostgreSQL作为主库")
         self.assertEqual([entity.name for entity in graph.top(3)], ["PostgreSQL"])
+
+
+class SedimentHouse(House):
+    """auto_sediment.py reads so, too; what it may do, and where, its docstring tells."""
+
+    SOURCE = (HERE / "auto_sediment.py").read_text(encoding="utf-8")
+
+    def test_the_docstring_lists_the_chapters_as_they_stand(self) -> None:
+        listed = re.search(r"Chapters: (.+)\.", sediment.__doc__)[1].split(", ")
+
+        self.assertEqual(listed, self.order[1:])
+
+    def test_every_effect_is_at_home(self) -> None:
+        printing = {self.chapter(node.lineno) for node in ast.walk(self.tree)
+                    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"}
+
+        self.assertEqual(printing, {"Command line"})
 
 
 class Documents(unittest.TestCase):

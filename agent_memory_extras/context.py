@@ -50,7 +50,7 @@ def block(memory: am.AgentMemory, kept: Iterable[am.Memory | am.Hit], chars: int
     ids, missed = [], 0
     for one in filter(tellable, kept):
         said = _one_line(memory.harmless(one.content), rules["each"])
-        line = f"- {said} [{one.room}, {'verified' if one.execution_verified else 'unverified'}, {one.id}]"
+        line = f"- {said} [{', '.join(_marks(one))}]"
         if said not in lines and len(line) < left:
             lines[said] = line
             left -= len(line) + 1
@@ -58,6 +58,12 @@ def block(memory: am.AgentMemory, kept: Iterable[am.Memory | am.Hit], chars: int
         elif (missed := missed + 1) == MISSES:
             break
     return Block(FENCE.format(lines="\n".join([FOREWORD, *lines.values()])) if lines else "", tuple(ids))
+
+
+def _marks(one: am.Memory | am.Hit) -> list[str]:
+    """What a reader must know of a memory before it trusts it."""
+    opposed = [f"contradicted by {link['memory_id']}" for link in one.conflicts]
+    return [one.room, "verified" if one.execution_verified else "unverified", *opposed, one.id]
 
 
 def _one_line(text: str, limit: int) -> str:

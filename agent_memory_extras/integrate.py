@@ -493,8 +493,10 @@ def _put(path: str, text: str, was: str, now: Any, whole: bool) -> str:
     if whole and os.path.basename(folder) in ("agent-memory", NAME):
         import shutil
         shutil.rmtree(os.path.join(folder, "__pycache__"), ignore_errors=True)
-        if not os.listdir(folder):
+    with suppress(OSError):                                  # up to the first that holds something else or is no agent's
+        while re.fullmatch(r"\..+|skills|plugins|opencode|agent[-_]memory", os.path.basename(folder)):
             os.rmdir(folder)
+            folder = os.path.dirname(folder)
     return ""
 
 
@@ -549,6 +551,8 @@ def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:
     yield from ("* " + am.shown(note) for note in done.notes)
     if done.action == "print" and any(one.text for one in done.files):
         yield say("nothing was written; --write does it")
+    if any(one.change == "added" for one in done.files):
+        yield say("it counts from the agent's next session on; doctor tells what of its sessions is read")
 
 
 @am.command("integrate", am.arg("agent", nargs="?", help="claude-code, codex, gemini, opencode, dsh, hermes, or all that are here"),
@@ -595,6 +599,8 @@ am.CHINESE.update({
     "the old one is kept as {copy}": "旧文件保存为 {copy}",
     "a file of ours, lines: {n}": "本程序的文件，共 {n} 行",
     "nothing was written; --write does it": "未写入；加 --write 写入",
+    "it counts from the agent's next session on; doctor tells what of its sessions is read":
+        "从该智能体的下一个会话起生效；doctor 会说它的会话读到了哪里",
     _NO_HOOKS: "{agent} 没有钩子：用 `schedule install` 定时沉淀会话，用 `context --write AGENTS.md` 告诉它要点",
     "Codex skips hooks that nobody trusts, in `codex exec` silently: trust them with /hooks":
         "Codex 会跳过未信任的钩子（`codex exec` 中不作提示）：请用 /hooks 信任它们",

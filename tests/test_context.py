@@ -85,6 +85,14 @@ class Told(unittest.TestCase):
         self.assertNotIn("evil.example", text)
         self.assertEqual((text.count("</agent-memory>"), len(text.splitlines())), (1, 4))
 
+    def test_two_that_contradict_each_other_say_so(self) -> None:
+        older = self.memory.remember("the port is 5432", "config").id
+        newer = self.memory.remember("the port is 5433", "config").id
+
+        for told in (context.standing(self.memory), context.about(self.memory, "which port is it, 5432 or 5433")):
+            self.assertIn(f"5432 [configs, unverified, contradicted by {newer}, {older}]", told.text)
+            self.assertIn(f"5433 [configs, unverified, contradicted by {older}, {newer}]", told.text)
+
     def test_a_project_sees_its_own_and_what_belongs_to_none(self) -> None:
         for text, project in (("we chose Vue", "shop"), ("we chose React", "blog"), ("we chose tabs", None)):
             self.memory.remember(text, "decision", project=project)

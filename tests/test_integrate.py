@@ -519,6 +519,19 @@ class Skill(unittest.TestCase):
                     self.assertIn(verb, am.COMMANDS)
 
 
+class Gone(Spec):
+    """Once taken out, an agent that is not here does not look as if it were."""
+
+    def test_folders_that_held_only_ours_go_too_and_no_other(self) -> None:
+        project = self.home / "work"
+        project.mkdir()
+        for agent, more in (("opencode", ()), ("codex", ()), ("claude-code", ("--project", str(project)))):
+            with self.subTest(agent):
+                self.integrate(agent, "--write", *more)
+                self.integrate(agent, "--remove", *more)
+                self.assertEqual({str(path.relative_to(self.home)) for path in self.home.rglob("*")}, {"work"})
+
+
 class Installed(Spec):
     """The copy that an agent reads knows this machine, and speaks the user's language."""
 

@@ -473,7 +473,7 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 BUSY_SECONDS = 5.0
 
 
-class Kept(am.Record):
+class Stored(am.Record):
     """One session of a database, without what was said in it."""
 
     session: str
@@ -560,7 +560,7 @@ def latest(row: dict[str, Any]) -> float:
     return max((time for time in times if isinstance(time, (int, float)) and time < 1e15), default=0)
 
 
-def kept_in(base: Any, schema: Schema) -> list[Kept]:
+def kept_in(base: Any, schema: Schema) -> list[Stored]:
     """The sessions of a database, that written to last at the end."""
     said: dict[str, list[float]] = {}
     for row in rows(base, schema.messages, f"session_id {' '.join(TIMES)}"):
@@ -568,7 +568,7 @@ def kept_in(base: Any, schema: Schema) -> list[Kept]:
     kept = []
     for row in rows(base, schema.sessions, f"id {schema.parent} {' '.join(TIMES)}"):
         times = said.get(id := str(row.get("id")), [])
-        kept.append(Kept(id, int(max([latest(row), *times]) * schema.unit), len(times), str(row.get(schema.parent) or "")))
+        kept.append(Stored(id, int(max([latest(row), *times]) * schema.unit), len(times), str(row.get(schema.parent) or "")))
     return sorted(kept, key=lambda one: (one.changed, one.session))
 
 
@@ -621,7 +621,7 @@ class Database:
             return (schema.read(base, id) for id in ids)
         yield from asked(self.path, each)
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[Stored]:
         """What there is, without reading it."""
         return list(asked(self.path, lambda base: kept_in(base, self._schema(base))))
 
@@ -1392,7 +1392,7 @@ def read_sessions(path: str, subagents: bool = True, only: str = "", agent: str 
             break
     if type(reader) in GENERIC and not reader.turns:
         raise unrecognised(path)
-    yield told(reader, path, log)
+    yield session_of(reader, path, log)
 
 
 def whole_sessions(path: str, log: Log | Database | Tree, records: Iterable[dict[str, Any]], only: str) -> Iterator[Session]:
@@ -1410,11 +1410,11 @@ def whole_sessions(path: str, log: Log | Database | Tree, records: Iterable[dict
         reader.id = reader.id or (str(number) if many else "")
     for reader in sorted(readers, key=lambda reader: reader.turns[-1].at if reader.turns else ""):
         if only in ("", reader.id):
-            yield told(reader, f"{path}#{reader.id}" if many else path, log)
+            yield session_of(reader, f"{path}#{reader.id}" if many else path, log)
             log = Log(path)                                    # what could not be read is told of once
 
 
-def told(reader: Messages, path: str, log: Log | Database | Tree) -> Session:
+def session_of(reader: Messages, path: str, log: Log | Database | Tree) -> Session:
     """What a reader made of its log."""
     reader.finish()
     signs = {"torn": log.torn, "bad": log.bad > 0, "newer": reader.version > reader.newest,

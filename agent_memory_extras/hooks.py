@@ -126,14 +126,14 @@ class Mind:
         self._sessions.pop(name, None)
         self._sessions[name] = {"told": [*dict.fromkeys(told)][-TOLD:], **({"due": True} if due else {})}
 
-    def recent(self, log: str, now: float, seconds: float) -> bool:
-        """Whether a log was digested so many seconds ago or less; a clock that was set back counts as long ago."""
-        at = self._logs.get(self._print(log))
+    def recent(self, what: str, now: float, seconds: float) -> bool:
+        """Whether work on a log, or on the cache, began so many seconds ago or less; a clock that was set back: long ago."""
+        at = self._logs.get(self._print(what))
         return at is not None and 0 <= now - at < seconds
 
-    def digested(self, log: str, now: float) -> None:
-        """A log is being digested now."""
-        name = self._print(log)
+    def begin(self, what: str, now: float) -> None:
+        """A log is being digested now, or the cache made anew."""
+        name = self._print(what)
         self._logs.pop(name, None)
         self._logs[name] = int(now)
 
@@ -196,7 +196,7 @@ def _project(memory: am.AgentMemory, event: dict[str, Any]) -> str | None:
     return memory.settings.choice("PROJECT") or project_of(text(event, "cwd"))
 
 
-def told(memory: am.AgentMemory, event: dict[str, Any], name: str) -> dict[str, Any] | None:
+def reply(memory: am.AgentMemory, event: dict[str, Any], name: str) -> dict[str, Any] | None:
     """The answer to an event that may be told something, as its agent wants it; None when there is nothing to tell."""
     if not memory.exists():
         return None
@@ -219,7 +219,7 @@ def capture(memory: am.AgentMemory, name: str, log: str) -> None:
     if name in TURNS and Mind(memory).recent(log, now, memory.settings["context"]["debounce"]):
         return
     detach(memory.root, "auto_sediment.py", "--session", log, "--apply", "--quiet")
-    _keep(memory, lambda mind: mind.digested(log, now))
+    _keep(memory, lambda mind: mind.begin(log, now))
 
 
 def detach(root: str, name: str, *words: str) -> None:
@@ -249,7 +249,7 @@ def mend(memory: am.AgentMemory) -> None:
     now = memory.now().timestamp()
     if memory.exists() and not Mind(memory).recent("cache", now, memory.settings["context"]["debounce"]):
         detach(memory.root, "agent_memory.py", "sync")
-        _keep(memory, lambda mind: mind.digested("cache", now))
+        _keep(memory, lambda mind: mind.begin("cache", now))
 
 
 def log_of(event: dict[str, Any]) -> str:
@@ -335,7 +335,7 @@ def answer(memory: am.AgentMemory, event: dict[str, Any], agent: str) -> dict[st
     if name not in EVENTS.get(agent, frozenset().union(*EVENTS.values())):
         return None
     if name in PROMPTS or name == "SessionStart":
-        return told(memory, event, name)
+        return reply(memory, event, name)
     if name in COMPACTIONS and session and memory.exists():
         _keep(memory, lambda mind: mind.tell(session, (), due=True))
     capture(memory, name, log_of(event))

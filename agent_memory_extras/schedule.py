@@ -119,7 +119,7 @@ def cron_lines(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def asked(plan: Plan, *argv: str, text: str | None = None) -> tuple[int, str, str]:
+def ran(plan: Plan, *argv: str, text: str | None = None) -> tuple[int, str, str]:
     """What another program answers: exit code, output, errors; 127 when it is not there or does not answer."""
     import subprocess
     from shutil import which
@@ -136,7 +136,7 @@ def asked(plan: Plan, *argv: str, text: str | None = None) -> tuple[int, str, st
 
 def crontab(plan: Plan) -> str:
     """The user's crontab, "" without cron.  AgentMemoryError when nobody can tell what it is, for then it must stay."""
-    code, text, said = asked(plan, "crontab", "-l")
+    code, text, said = ran(plan, "crontab", "-l")
     if code and said != _NO_CRON and not re.search(r"(?i)no crontab|no such file", said):
         raise am.AgentMemoryError(f"crontab -l failed: {said or code}", "nothing was changed")
     return "" if code else text
@@ -148,7 +148,7 @@ def set_crontab(plan: Plan, body: str | None) -> bool:
     new = files.between(old, body, BEGIN, END, "crontab")
     if new == old:
         return False
-    code, _, said = asked(plan, "crontab", "-", text=new) if new else asked(plan, "crontab", "-r")
+    code, _, said = ran(plan, "crontab", "-", text=new) if new else ran(plan, "crontab", "-r")
     if code:
         raise am.AgentMemoryError(f"crontab refused the new lines: {said or code}", "nothing was changed")
     return True
@@ -227,7 +227,7 @@ def unit_commands(plan: Plan) -> list[list[str]]:
 
 def answers(plan: Plan) -> bool:
     """Whether a systemd of this user is running."""
-    return asked(plan, "systemctl", "--user", "show-environment")[0] == 0
+    return ran(plan, "systemctl", "--user", "show-environment")[0] == 0
 
 
 # ── the command ──────────────────────────────────────────────────────────────
@@ -235,7 +235,7 @@ def answers(plan: Plan) -> bool:
 def install(plan: Plan, kind: str) -> Scheduled:
     """Put the jobs in place, by one kind only; where neither is there, say what to put where."""
     if kind == "auto":
-        kind = "systemd" if answers(plan) else "cron" if asked(plan, "crontab", "-l")[0] != 127 else "none"
+        kind = "systemd" if answers(plan) else "cron" if ran(plan, "crontab", "-l")[0] != 127 else "none"
     if kind == "none":
         lines = [BEGIN, *cron_lines(plan).splitlines(), END]
         return Scheduled((am.Finding("schedule", "crontab", "neither systemd nor cron answers here"),),
@@ -252,7 +252,7 @@ def install(plan: Plan, kind: str) -> Scheduled:
 def _enabled(plan: Plan) -> tuple[am.Finding, ...]:
     """Have systemd start the timers; what is found when it does not."""
     for words in (["daemon-reload"], ["enable", "--now", *TIMERS]):
-        code, _, said = asked(plan, "systemctl", "--user", *words)
+        code, _, said = ran(plan, "systemctl", "--user", *words)
         if code:
             return (am.Finding("schedule", "systemctl", said or f"exit code {code}"),)
     return ()
@@ -267,16 +267,16 @@ def remove(plan: Plan) -> Scheduled:
 
 def _remove_lines(plan: Plan) -> bool:
     """Take our lines out of the crontab; one that cannot be read is left alone, and cannot be ours to mend."""
-    return BEGIN in asked(plan, "crontab", "-l")[1] and set_crontab(plan, None)
+    return BEGIN in ran(plan, "crontab", "-l")[1] and set_crontab(plan, None)
 
 
 def _remove_units(plan: Plan) -> bool:
     there = our_units(plan)
     if there:
-        asked(plan, "systemctl", "--user", "disable", "--now", *TIMERS)      # where it does not answer, nothing runs either
+        ran(plan, "systemctl", "--user", "disable", "--now", *TIMERS)      # where it does not answer, nothing runs either
         for path in there:
             os.unlink(path)
-        asked(plan, "systemctl", "--user", "daemon-reload")
+        ran(plan, "systemctl", "--user", "daemon-reload")
     return bool(there)
 
 
@@ -289,7 +289,7 @@ def status(plan: Plan, last: Mapping[str, Any] | None, now: datetime) -> Schedul
     wrong += ["both cron and systemd run it: schedule install keeps one"] if len(kinds) > 1 else []
     for words in [*lines, *units]:
         wrong += _wrong_with(words, plan)
-    if units and answers(plan) and any(asked(plan, "systemctl", "--user", "is-active", timer)[0] for timer in TIMERS):
+    if units and answers(plan) and any(ran(plan, "systemctl", "--user", "is-active", timer)[0] for timer in TIMERS):
         wrong.append("a timer does not run: schedule install starts it")
     if last:
         wrong += [f"the last run was long ago: {last.get('time')}"] if _late(last, now) else []

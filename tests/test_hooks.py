@@ -254,7 +254,7 @@ class KeptInMind(Hooked):
         mind = hooks.Mind(self.memory)
         for n in range(200):
             mind.tell(f"session {n}", [f"mem_{number}" for number in range(n, n + 600)])
-            mind.digested(f"/log/{n}", n)
+            mind.begin(f"/log/{n}", n)
         mind.keep()
         kept = hooks.Mind(self.memory)
 

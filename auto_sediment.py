@@ -1600,6 +1600,14 @@ def named_log(path: str) -> Held:
     return log
 
 
+def readable(path: str) -> bool:
+    """Whether a file that a person named holds a conversation; "" stands for whatever there is."""
+    try:
+        return not path or next(read_sessions(named_log(path).path), None) is not None
+    except am.LogUnreadable:
+        return False
+
+
 # ── Cursor ───────────────────────────────────────────────────────────────────
 
 class Cursor:
@@ -1958,7 +1966,9 @@ def sediment(options: Namespace, voice: Voice) -> int:
         memory = held.enter_context(am.AgentMemory(options.root))
         voice.clean = memory.clean
         data: dict[str, Any] = {"sessions": [], "applied": options.apply}
-        if options.apply:
+        if options.apply and not (memory.exists() or any(map(readable, options.file or [""]))):
+            options.apply = False                              # no data root is made for files that hold nothing
+        elif options.apply:
             try:
                 held.enter_context(memory.alone("sediment"))
             except am.StoreBusy:

@@ -633,6 +633,14 @@ class Unreadable(Folder):
             with self.subTest(known):
                 self.assertIn(known, err)
 
+    def test_no_data_root_is_made_for_it(self) -> None:
+        for path in (self.file("just words", "w.txt"), str(self.home / "gone.jsonl")):
+            with self.subTest(path):
+                code, _, err = self.run_it("--file", path, "--apply")
+                self.assertEqual((code, err.count(path), (self.home / "memory").exists()), (1, 1, False))
+        self.run_it("--file", path, "--file", self.file("User: 决定：用 A", "t.txt"), "--apply")
+        self.assertEqual(self.kept(), ["决定：用 A"])
+
     def test_a_database_of_something_else_is_named_so(self) -> None:
         path = self.home / "other.db"
         with contextlib.closing(sqlite3.connect(path)) as base:

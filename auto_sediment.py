@@ -709,7 +709,7 @@ def answers(text: str) -> str:
     return "; ".join(said)
 
 
-class Messages:
+class Chat:
     """JSON lines of {"role", "content"}, or of {"messages": [such]}; other formats build on it."""
 
     agent = "jsonl"
@@ -758,7 +758,7 @@ class Messages:
         self.skipped[kind] = self.skipped.get(kind, 0) + 1
 
 
-class Dsh(Messages):
+class Dsh(Chat):
     """DeepSeek Harness: a header, then one event a line, packed deltas between them.
 
     | event                      | taken                                                       |
@@ -862,7 +862,7 @@ def typed(content: Any) -> str:
     return INTERRUPTED.sub("", text).strip()
 
 
-class Claude(Messages):
+class Claude(Chat):
     """Claude Code: a record a line, and a reply in as many of them as it has blocks.
 
     | record                        | taken                                                             |
@@ -993,7 +993,7 @@ CODEX_BLOCKS = ("<user_instructions>", "# AGENTS.md instructions for ", "<INSTRU
 CODEX_REQUEST = "## My request for Codex:"                     # an editor tells of its open files above this line
 
 
-class Codex(Messages):
+class Codex(Chat):
     """Codex CLI: every text stands in its log two or three times, and which of them is there changed with the builds.
 
     | record                                     | taken                                                          |
@@ -1089,7 +1089,7 @@ GEMINI_FILES = "--- Content from referenced files ---"          # what follows w
 UNIQUE = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 
 
-class Gemini(Messages):
+class Gemini(Chat):
     """Gemini CLI: messages that are told again as they grow, replaced and taken back; before 2026 one JSON document.
 
     | record                 | effect                                                    |
@@ -1161,7 +1161,7 @@ class Gemini(Messages):
             del self._messages[later]
 
 
-class OpenCode(Messages):
+class OpenCode(Chat):
     """OpenCode: {"info", "messages": [{"info", "parts"}]}, as its export and Databases give it."""
 
     agent, whole = "opencode", True
@@ -1186,7 +1186,7 @@ class OpenCode(Messages):
             self.say(str(told.get("role")), wording(texts), moment(mapping(told.get("time")).get("created")), name(told.get("id")))
 
 
-class Hermes(Messages):
+class Hermes(Chat):
     """Hermes: a session with its "messages", as its snapshots, its export and Databases give it.
 
     | message                    | taken                                                        |
@@ -1232,7 +1232,7 @@ class Hermes(Messages):
             self.say(str(message.get("role")), text, moment(message.get("timestamp")), id and f"{self.id}:{id}")
 
 
-class ChatGpt(Messages):
+class ChatGpt(Chat):
     """ChatGPT's export: conversations whose "mapping" is a tree of messages; what stands on the shown branch."""
 
     agent, whole = "chatgpt", True
@@ -1270,7 +1270,7 @@ class ChatGpt(Messages):
         return [message for message in found if message]
 
 
-class ShareGpt(Messages):
+class ShareGpt(Chat):
     """ShareGPT: rows of {"conversations": [{"from", "value"}]}."""
 
     agent = "sharegpt"
@@ -1287,7 +1287,7 @@ class ShareGpt(Messages):
             self.say(self.ROLES.get(role, role), wording(said.get("value") or said.get("content")))
 
 
-class CursorAgent(Messages):
+class CursorAgent(Chat):
     """Transcripts of Cursor's agent: JSON lines of {"role", "message": {"content"}}."""
 
     agent = "cursor"
@@ -1303,7 +1303,7 @@ class CursorAgent(Messages):
         self.say(str(record.get("role") or record.get("type")), "\n".join(typed) or text)
 
 
-class Cline(Messages):
+class Cline(Chat):
     """Cline's api_conversation_history.json: messages that hold results of tools and the state of the editor, too."""
 
     agent = "cline"
@@ -1326,7 +1326,7 @@ class Cline(Messages):
             self.say(role, inside(text, "thinking")[1] if role == "assistant" else text)
 
 
-class Transcript(Messages):
+class Transcript(Chat):
     """A plain or Markdown text that names who speaks."""
 
     agent = "text"
@@ -1340,8 +1340,8 @@ class Transcript(Messages):
 
 
 GENERATION = re.compile(r"session(?:\.v(\d{1,4}))?\.jsonl(?:\.zstd?)?")
-READERS = (Dsh, Claude, Codex, Gemini, OpenCode, Hermes, ChatGpt, ShareGpt, CursorAgent, Cline, Transcript, Messages)
-GENERIC = (ShareGpt, Transcript, Messages)                  # a file without a turn is none of these
+READERS = (Dsh, Claude, Codex, Gemini, OpenCode, Hermes, ChatGpt, ShareGpt, CursorAgent, Cline, Transcript, Chat)
+GENERIC = (ShareGpt, Transcript, Chat)                  # a file without a turn is none of these
 
 
 def unrecognised(path: str, fault: str = "") -> Unknown:
@@ -1350,7 +1350,7 @@ def unrecognised(path: str, fault: str = "") -> Unknown:
     return Unknown(f"{path}: no conversation was recognised{fault and f': {fault}'}", f"known formats: {known}")
 
 
-def reader_for(first: dict[str, Any] | None, path: str, agent: str = "", fault: str = "") -> Messages:
+def reader_for(first: dict[str, Any] | None, path: str, agent: str = "", fault: str = "") -> Chat:
     """A fresh reader for the log that begins with this record; where it lies helps when that tells nothing, or is not there yet."""
     for reader in READERS:
         if first and reader.claims(first):
@@ -1397,9 +1397,9 @@ def read_sessions(path: str, subagents: bool = True, only: str = "", agent: str 
 
 def whole_sessions(path: str, log: Log | Database | Tree, records: Iterable[dict[str, Any]], only: str) -> Iterator[Session]:
     """The sessions of a file whose records are one each, that spoken in last at the end; they are told apart by path#session."""
-    readers: list[Messages] = []
+    readers: list[Chat] = []
     for record in records:
-        kind = next((kind for kind in READERS if kind.claims(record)), Messages)
+        kind = next((kind for kind in READERS if kind.claims(record)), Chat)
         if kind.whole:
             readers.append(kind())
             readers[-1].take(record)
@@ -1414,7 +1414,7 @@ def whole_sessions(path: str, log: Log | Database | Tree, records: Iterable[dict
             log = Log(path)                                    # what could not be read is told of once
 
 
-def session_of(reader: Messages, path: str, log: Log | Database | Tree) -> Session:
+def session_of(reader: Chat, path: str, log: Log | Database | Tree) -> Session:
     """What a reader made of its log."""
     reader.finish()
     signs = {"torn": log.torn, "bad": log.bad > 0, "newer": reader.version > reader.newest,

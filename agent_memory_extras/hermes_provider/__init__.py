@@ -15,6 +15,7 @@ if os.path.isdir(CODE) and CODE not in sys.path:
 from agent.memory_provider import MemoryProvider  # type: ignore[import-not-found]  # noqa: E402  of Hermes
 
 import agent_memory as am  # noqa: E402
+import auto_sediment as sediment  # noqa: E402
 from agent_memory_extras import context, mcp  # noqa: E402
 
 TYPE_CHECKING = False
@@ -67,10 +68,12 @@ class Provider(MemoryProvider):  # type: ignore[misc]
         detach; `on_session_end` and `on_pre_compress` have nothing left to do.  Who reads Hermes' own store later finds
         the same facts in the same words, and they merge.
         """
-        said, answered = (am.without_blocks(text or "").strip() for text in (user_content, assistant_content))
+        said = (("user", user_content), ("assistant", assistant_content))
+        turns = [sediment.Turn(role, sediment.spoken(text or ""), seq) for seq, (role, text) in enumerate(said)]
         session = session_id or self._session
-        if self._writes and said:
-            self._memory.digest(f"用户: {said}\n助手: {answered}", apply=True, source=f"hermes:{session}", session=session)
+        if self._writes and turns[0].text:
+            talk = sediment.talk(turns, self._memory.settings["digest"]["roles"])
+            self._memory.digest(talk, apply=True, source=f"hermes:{session}", session=session)
 
     def get_tool_schemas(self) -> list[dict[str, Any]]:
         """The tools of the model."""

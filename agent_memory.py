@@ -6595,9 +6595,9 @@ class Store:
         cut short, or the index is sealed or not laid out by us."""
         data = b"" if os.path.exists(self.path(".journal.json")) else _bytes(self.path("index.json")) or b""
         rows = rows_by_rank(data, rooms, project, self._settings["store"]["watch_pages"] + 1)
-        return None if rows is None else map(self._made, rows)
+        return None if rows is None else map(self._row_read, rows)
 
-    def _made(self, row: bytes) -> Memory:
+    def _row_read(self, row: bytes) -> Memory:
         try:
             return from_row(json.loads(row))
         except (ValueError, RecursionError) as fault:

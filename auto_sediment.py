@@ -64,6 +64,7 @@ class Session(am.Record):
     cwd: str = ""                          # where the agent worked
     parents: tuple[str, ...] = ()          # sessions it was forked or resumed from
     named: bool = True                     # its log tells who it is; else it has the name of the file
+    alias: str = ""                        # its id as it may be stored; "" until the session is masked
 
 
 def standing(session: Session, subagents: bool) -> str:
@@ -76,8 +77,9 @@ def standing(session: Session, subagents: bool) -> str:
 
 
 def masked(session: Session, clean: Callable[[str], str]) -> Session:
-    """The session with the words of its turns as they may be kept."""
-    return am.replace(session, turns=tuple(am.replace(turn, text=clean(turn.text)) for turn in session.turns))
+    """The session with its id and the words of its turns as they may be kept."""
+    return am.replace(session, alias=alias(session.session, clean),
+                      turns=tuple(am.replace(turn, text=clean(turn.text)) for turn in session.turns))
 
 
 def fit(text: str) -> str:
@@ -98,11 +100,8 @@ def alias(id: str, clean: Callable[[str], str]) -> str:
     return f"~{blake2b(fit(id).encode(), digest_size=8).hexdigest()}"
 
 
-ROLES = {"user": ("用户", "user", "human")}
-
-
-def talk(turns: Iterable[Turn], roles: Mapping[str, Iterable[str]] = ROLES) -> str:
-    """The turns as the one text a digester reads, which tells them apart by these words for who speaks."""
+def talk(turns: Iterable[Turn], roles: Mapping[str, Iterable[str]]) -> str:
+    """The turns as the one text a digester reads, which tells them apart by the words of digest.roles for who speaks."""
     return "\n".join(f"{'用户' if turn.role == 'user' else '助手'}: {am.enclosed(turn.text, turn.role, roles)}" for turn in turns)
 
 
@@ -119,7 +118,7 @@ def origin(fact: str, turns: Iterable[Turn]) -> Turn | None:
     return best
 
 
-def batches(turns: Iterable[Turn], size: int, roles: Mapping[str, Iterable[str]] = ROLES) -> Iterator[list[Turn]]:
+def batches(turns: Iterable[Turn], size: int, roles: Mapping[str, Iterable[str]]) -> Iterator[list[Turn]]:
     """Runs of whole turns whose talk fits in `size` characters; a longer turn stands alone."""
     batch: list[Turn] = []
     length = 0
@@ -1776,7 +1775,7 @@ class Sediment:
         elif self._options.session and isinstance(trouble, Unknown):
             self._note("gone", path=path)
         else:
-            self.errors[trouble.message] = trouble
+            self._closed(trouble)
 
     def _closed(self, trouble: am.LogUnreadable) -> None:
         self.errors[trouble.message] = trouble
@@ -1832,7 +1831,7 @@ class Sediment:
         clean = self._memory.clean
         session = masked(session, clean)
         new = self._cursor.unseen(session)
-        entry = {"path": clean(session.path), "agent": session.agent, "session": alias(session.session, clean),
+        entry = {"path": clean(session.path), "agent": session.agent, "session": session.alias,
                  "read": len(session.turns), "turns": [{"role": turn.role, "text": turn.text} for turn in new],
                  "facts": [], "applied": [], "skipped": {clean(kind): n for kind, n in session.skipped.items()},
                  "torn": session.torn, "bad": session.bad, "subagent": session.subagent}
@@ -1863,15 +1862,15 @@ class Sediment:
             self._note("weak", why=result.degraded)
         if options.apply:
             if self._archives:
-                self._memory.archive(session.agent, alias(session.session, self._memory.clean), [turn.to_dict() for turn in batch])
+                self._memory.archive(session.agent, session.alias, [turn.to_dict() for turn in batch])
             # What gave nothing costs nothing to read again, and the state is written whole: fifty thousand times took hours.
             self._cursor.consume(session, batch, at_once=bool(result.facts or result.usage))
 
     def _provenance(self, session: Session, batch: Sequence[Turn], fact: am.Fact) -> dict[str, Any]:
         """Where a fact comes from: the turn, its speaker and time, the session, and the project unless it is of the person."""
-        turn, name = origin(fact.content, batch), alias(session.session, self._memory.clean)
+        turn = origin(fact.content, batch)
         place = turn.seq if turn else f"{batch[0].seq}-{batch[-1].seq}"
-        known = {"source": f"{session.agent}:{name}#{place}", "session": name,
+        known = {"source": f"{session.agent}:{session.alias}#{place}", "session": session.alias,
                  "project": None if fact.category in self._memory.settings["digest"]["personal"] else project_of(session.cwd)}
         return known | {"seq": turn.seq, "speaker": turn.role, "said_at": turn.at or None} if turn else known
 

@@ -4730,10 +4730,11 @@ class WholeConversations(SedimentSpec):
 
     def test_batches_hold_whole_turns_within_the_size(self) -> None:
         turns = [sediment.Turn("user", "y" * length, seq) for seq, length in enumerate([10, 50, 200, 30, 30, 1])]
-        groups = list(sediment.batches(turns, 80))
+        roles = SHIPPED["digest"]["roles"]
+        groups = list(sediment.batches(turns, 80, roles))
 
         self.assertEqual([turn for group in groups for turn in group], turns)
-        self.assertTrue(all(len(sediment.talk(group)) <= 80 or len(group) == 1 for group in groups))
+        self.assertTrue(all(len(sediment.talk(group, roles)) <= 80 or len(group) == 1 for group in groups))
 
     def test_only_the_persons_facts_are_kept(self) -> None:
         self.session()

@@ -139,6 +139,7 @@ class Mind:
 
     def keep(self) -> None:
         """Write it down, whole; where that cannot be done it is forgotten."""
+        # Not by the slot, which waits for the lock of the store: an agent waits for us, and `_keep` holds a lock of our own.
         state = {"key": self._key, "sessions": _latest(self._sessions), "logs": _latest(self._logs)}
         files.put(os.path.join(self._memory.root, ".hooks_state.json"), json.dumps(state) + "\n", mode=0o600)
 

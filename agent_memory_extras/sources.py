@@ -87,7 +87,7 @@ def _show(told: Origin, say: am.Say) -> Iterator[str]:
     elif told.found == "gone":
         yield say("its log is no longer in its place, and nothing was kept of it; --file names it if it is elsewhere")
     for turn in told.turns:
-        head = f"{say.word(turn['role']):<10} {turn['at'][:16].replace('T', ' ')}".rstrip()
+        head = f"{sediment.padded(say.word(turn['role']))} {turn['at'][:16].replace('T', ' ')}".rstrip()
         yield say.strong(head) if turn["said"] else head
         yield from (line if turn["said"] else say.dim(line) for line in am.quoted(turn["text"], say.max_chars, say))
 

@@ -38,7 +38,7 @@ import peers  # noqa: E402  it stands beside this file
 
 import agent_memory as am  # noqa: E402  the module beside this folder, installed or not
 
-RUN = "import agent_memory, sys; sys.exit(agent_memory.main())"
+RUN = "from agent_memory_extras.start import memory; import sys; sys.exit(memory())"          # as the installed command
 FLOOR = 'python3 -c "import re, json"'
 SMALL = 300                                           # memories for which whole tools are compared
 WARM = 5                                              # warm calls for every cold process

@@ -5923,10 +5923,24 @@ class Large(Spec):
         self.memory.recall("xylophones")
         self.memory.vsearch("xylophones")
 
-        cache = b"".join(path.read_bytes() for path in (self.root / "cache").iterdir() if path.name != "settings.json").lower()
+        cache = b"".join(path.read_bytes() for path in (self.root / "cache").iterdir()
+                         if path.name not in ("settings.json", "patterns.bin")).lower()      # the words of the settings
         for word in ("xylophones", "timbuktu", "数据库", "mem_2026"):
             self.assertNotIn(word.encode(), cache)
             self.assertNotIn(word.encode("utf-16-le"), cache)
+
+    def test_patterns_are_kept_for_the_next_process_and_hold_no_word_of_a_memory(self) -> None:
+        self.run_main("remember", "我们决定采用 Xylophone 做缓存", "--category", "decision")
+        data = (self.root / "cache" / "patterns.bin").read_bytes()
+        for word in ("xylophone", "Xylophone", "决定采用 X"):
+            self.assertNotIn(word.encode(), data)
+            self.assertNotIn(word.encode("utf-32")[4:], data)
+
+        said = self.run_main("remember", "我们不再采用 Xylophone 做缓存了", "--json")
+        self.assertTrue(json.loads(said.out)["data"]["conflicts"])
+        kept, then = (json.loads(whole.split(b"\n")[1]) for whole in (data, (self.root / "cache" / "patterns.bin").read_bytes()))
+        self.assertGreater(len(kept), 9)
+        self.assertEqual({text: then[text] for text in kept}, kept)
 
     def test_what_is_forgotten_leaves_the_segments(self) -> None:
         ids = [self.memory.remember(f"note {number * 7919} about {word}").id for number, word in enumerate(
@@ -7110,6 +7124,61 @@ class Chinese(Spec):
         self.assertIn("把会话日志沉淀成记忆", ran("--help", "--lang", "zh").stdout)
         self.assertIn("错误：/no/such：这里没有会话日志\n", ran("--file", "/no/such", AGENT_MEMORY_LANG="zh").stderr)
         self.assertIn("error: /no/such: no session log there\n", ran("--file", "/no/such").stderr)
+
+
+class KeptPatterns(unittest.TestCase):
+    """Patterns that another process compiled."""
+
+    TEXTS = (r"(?i)(?P<year>(?:19|20)\d\d)(?:[-/.]|年\s*)(?P<month>\d\d?)(?P<rest>.*+)$", am._TOKEN, am._RUN, am._NAMES,
+             r"(?m)^([^\W0-9a-z_]{2,30}?)\s*(?=(?:决定|采用|换成))(?<![不没])(\w+)\1?|\b[A-Z](?s:.{3,9})\Z")
+    SAID = ("", "Deploy on 2026-03-04 后端 决定采用PostgreSQL", "2026年3月 we moved\nto Redis.Cluster v7.2 (数据库) 2026年3",
+            "İstanbul ſ Ω " * 9)
+
+    def kept(self, texts: tuple[str, ...] = TEXTS) -> tuple[am.Patterns, bytes]:
+        patterns = am.Patterns()
+        for text in texts:
+            patterns.compiled(text)
+        return patterns, patterns.to_bytes()
+
+    def test_they_match_what_they_would_match_and_need_no_compiler(self) -> None:
+        known = am.Patterns()
+        known.know(self.kept()[1])
+        with mock.patch.object(re, "compile", side_effect=AssertionError("compiled")):
+            again = {text: known.compiled(text) for text in self.TEXTS}
+        self.assertFalse(known.new)
+        for text, made in again.items():
+            one = re.compile(text)
+            self.assertEqual((made.pattern, made.flags, made.groups, dict(made.groupindex)),
+                             (one.pattern, one.flags, one.groups, dict(one.groupindex)))
+            for said in self.SAID:
+                self.assertEqual([(found.span(), found.groups(), found.lastgroup) for found in made.finditer(said)],
+                                 [(found.span(), found.groups(), found.lastgroup) for found in one.finditer(said)])
+
+    def test_what_is_damaged_or_of_another_engine_is_let_be(self) -> None:
+        _, data = self.kept()
+        for bad in (b"", b"\n", data[:-3], data[:200], data[:-1] + bytes([data[-1] ^ 1]), b"9" + data[1:], data + b"x"):
+            fresh = am.Patterns()
+            fresh.know(bad)
+            self.assertEqual(fresh.compiled(self.TEXTS[0]).pattern, self.TEXTS[0])
+            self.assertEqual(fresh.new, [self.TEXTS[0]])
+
+    def test_where_an_engine_has_no_such_code_they_compile_as_ever(self) -> None:
+        with mock.patch("re._compiler._code", side_effect=AttributeError):
+            _, data = self.kept()
+        known = am.Patterns()
+        known.know(data)
+        self.assertTrue(known.compiled(self.TEXTS[1]).findall("to be"))
+
+    def test_one_that_is_wrong_is_refused_and_not_kept(self) -> None:
+        patterns = am.Patterns()
+        with self.assertRaises(re.error):
+            patterns.compiled("(" * 60)
+        self.assertFalse(patterns.new)
+
+    def test_they_do_not_pile_up(self) -> None:
+        patterns, _ = self.kept(tuple(f"{number:060}" for number in range(500)))
+        patterns.compiled(self.TEXTS[0])
+        self.assertLess(len(patterns.to_bytes()), 9000)
 
 
 class House(unittest.TestCase):

@@ -27,7 +27,7 @@ def sediment() -> int:
 
 
 def _ended(code: int) -> int:
-    """End the process, unless somebody waits for its end: threads, what is to be called at exit, a stream that cannot be emptied."""
+    """End the process, unless something waits for its end: threads, what is to be called at exit, a stream that is full."""
     if "threading" in sys.modules or getattr(atexit, "_ncallbacks", lambda: 1)():
         return code
     try:

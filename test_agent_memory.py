@@ -4930,6 +4930,23 @@ class Recalling(Spec):
         self.assertEqual((memory.access_count, memory.last_accessed), (1, "2026-08-18T03:31:06+00:00"))
         self.assertIn("access_count: 1\n", self.page(hit.id))
 
+    @unittest.skipUnless(hasattr(os, "pwrite"), "files are replaced here")
+    def test_the_page_of_a_recalled_memory_is_written_where_it_stands_or_put_in_its_place(self) -> None:
+        for _ in range(2):                                   # the first time null becomes a date
+            self.memory.recall("猫")
+        id = self.memory.recall("猫").results[0].id
+        path, elsewhere = self.root / "store" / f"{id}.md", self.root.parent / "elsewhere.md"
+        before = path.stat().st_ino
+        self.memory.recall("猫")
+        self.assertEqual((path.stat().st_ino, path.read_text(encoding="utf-8")), (before, am.page(self.memory.get(id))))
+
+        path.rename(elsewhere)                               # a link is never written through
+        path.symlink_to(elsewhere)
+        kept = elsewhere.read_bytes()
+        self.memory.recall("猫")
+        self.assertEqual(elsewhere.read_bytes(), kept)
+        self.assertEqual(path.read_text(encoding="utf-8"), am.page(self.reopen().get(id)))
+
     def test_what_is_often_recalled_weighs_a_tenth_more(self) -> None:
         id = self.memory.recall("standup meeting", touch=False)[0].id
         cold = self.memory.recall("standup meeting", touch=False)[0].kw_score

@@ -5917,6 +5917,13 @@ class Splice:
         return array("Q", [place + moves[bisect_right(starts, place)] for place in places])
 
 
+def only_added(pieces: Sequence[bytes | tuple[int, int]]) -> int:
+    """Where the old entries end, when a new file is all of them and more behind; else 0."""
+    kept = pieces[1] if len(pieces) > 1 else b""
+    more = isinstance(kept, tuple) and kept[0] == len(pieces[0]) and not any(isinstance(piece, tuple) for piece in pieces[2:])
+    return kept[1] if more and isinstance(kept, tuple) else 0
+
+
 # ── vectors of a service ──
 #
 # vectors.json has a vector a line; cache/ the same as a matrix of 32-bit floats, and of their signs, a bit each.
@@ -6081,6 +6088,7 @@ _TOUCH = rf"(?m)^({ID})\t(\d{{1,9}})\t([1-9]|10)\t(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\
 _HEAD_OF_VECTORS = 4096              # bytes that hold what vectors.json says of its backend
 _GONE_ROWS = 1000                    # rows of a matrix that may be gone, even when they are more than are left
 _TOUCHES = 65_536                    # bytes of touches.log after which they are folded in
+_SPARE = ".index.spare"              # the index.json before this one, where this one only has more rows
 _PAGE = ID + r"\.md"
 _OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "turns", "cache", "graph.json", "vectors.json", "touches.log",
                         "hook.log", "sediment.log", "sediment.log.1"))
@@ -6620,9 +6628,9 @@ class Store:
         count = min(memory.access_count, _MANY)
         return rows.add(key_of("id", memory.id), place, wording(memory), self._analyzer.terms_of(memory).total(), count)
 
-    def _keep_rows(self, rows: Rows, epoch: str, ids: int, signature: tuple[int, ...]) -> None:
-        """Note in cache/ where the rows of index.json stand, and of which index.json."""
-        data = rows.to_bytes(stamp=signature[:5], epoch=epoch, ids=ids, terms=rows.total, cut=self._analyzer.stamp)
+    def _keep_rows(self, rows: Rows, epoch: str, ids: int, signature: tuple[int, ...], spare: Sequence[int] = ()) -> None:
+        """Note in cache/ where the rows of index.json stand, and of which index.json; and what the one before can become."""
+        data = rows.to_bytes(stamp=signature[:5], epoch=epoch, ids=ids, terms=rows.total, cut=self._analyzer.stamp, spare=spare)
         if self._vault.on() == self.sealed():            # else encryption was just turned on or off, and we come here again
             self.cache("rows.bin", self._vault.seal(data))
 
@@ -7103,6 +7111,8 @@ class Store:
     def write(self, name: str, value: Any) -> None:
         """Put a JSON file of the root in its place, sealed where the store is; the lock must be held."""
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if name == "index.json":
+            _unlink(self.path(_SPARE))
         _replace_file(self.path(name), [self._vault.seal(text.encode())])
 
     def _keep_defaults(self) -> None:
@@ -7284,18 +7294,66 @@ class Store:
 
     def _put_index(self, splice: Splice, rows: Rows, known: dict[int, Memory], epoch: str, ids: int, unchanged: int) -> None:
         """Write index.json, note in cache/ what stands where, and keep what was just written: it need not be read again."""
+        pieces, spare = splice.whole(b"[]\n"), list[int]()
         if sealed := self._vault.on():
-            self.write("index.json", b"".join(splice.whole(b"[]\n")).decode())       # nothing is kept of a sealed file
+            self.write("index.json", b"".join(pieces).decode())              # nothing is kept of a sealed file
+        elif not self.small() and (end := only_added(pieces)):
+            spare = self._lengthen_index(pieces, end)
         else:
-            _replace_file(self.path("index.json"), splice.whole(b"[]\n"), self.path("index.json"), together=bool(unchanged))
+            _unlink(self.path(_SPARE))
+            _replace_file(self.path("index.json"), pieces, self.path("index.json"), together=bool(unchanged))
         if os.path.exists(self.path("touches.log")):
             os.unlink(self.path("touches.log"))
         if unchanged:
             os.utime(self.path("index.json"), ns=(unchanged, unchanged))
         signature = self._signature()
-        self._keep_rows(rows, epoch, ids, signature)
+        self._keep_rows(rows, epoch, ids, signature, spare)
         lines = None if sealed else self._lines("index.json", signature)
         self._seen = Snapshot(self._shelf(rows, lines, known), signature, "" if sealed else epoch, ids)
+
+    def _lengthen_index(self, pieces: list[Any], end: int) -> list[int]:
+        """Put an index.json in its place that has the first `end` bytes of the present one, and more.
+
+        To copy 48 MB, make them durable and let the old ones go takes 40 ms.  So the one before stays beside it: it gets the end
+        it lacks, and both change places.  Returns how that one is known, and how many of its bytes the new one begins with.
+        """
+        index, spare = self.path("index.json"), self.path(_SPARE)
+        ready = self._lengthened(end, b"".join(pieces[2:]))
+        if not ready:
+            _unlink(spare)
+        linked = _spared(index, spare)
+        if ready:
+            os.replace(ready, index)
+            _sync_folder(self.root)
+        else:
+            _replace_file(index, pieces, index)
+        return [*mark, end] if linked and (mark := _mark_of(spare)) else []
+
+    def _lengthened(self, end: int, rest: bytes) -> str:
+        """The path of the index.json before this one, now with the first `end` bytes of this one and the rest; "" where there is
+        none, or somebody still reads it."""
+        index, spare, ready = self.path("index.json"), self.path(_SPARE), ""
+        try:
+            head = json.loads(_begins(self.path("cache", "rows.bin"), 1024).partition(b"\n")[0])
+            *mark, same = head["spare"]
+            if head["stamp"][:4] != list(_mark_of(index) or ()) or mark != list(_mark_of(spare) or ()):
+                return ""
+            with open(os.open(spare, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file, open(index, "rb") as now:
+                if os.fstat(file.fileno()).st_nlink != 1 or not _alone(file.fileno()):
+                    return ""
+                ready = f"{index}.{os.getpid()}.{os.urandom(4).hex()}.tmp~"      # a crash leaves it to be swept away
+                os.rename(spare, ready)
+                now.seek(same)
+                file.seek(same)
+                file.truncate()
+                file.write(now.read(end - same) + rest)
+                file.flush()
+                os.fsync(file.fileno())
+            return ready
+        except (*_UNREADABLE, AttributeError):
+            if ready:
+                _unlink(ready)
+            return ""
 
     def _write_page(self, memory: Memory, old: Memory | None, durable: bool = True, into: _Placed | None = None) -> Memory:
         """Write a page, unless a hand edit stands there that nobody has seen yet: it is taken in, or left alone.
@@ -7318,7 +7376,7 @@ class Store:
             return memory
         if into and found is None:
             into.write(self.page_path(memory.id), [text], durable=False)
-        elif found != text:
+        elif found != text and (durable or not _overwritten(self.page_path(memory.id), found or b"", text)):
             _replace_file(self.page_path(memory.id), [text], together=True, durable=durable)
         return memory
 
@@ -7986,6 +8044,29 @@ def _copy(source: str, into: int, start: int, end: int) -> None:
             start += copied
     finally:
         os.close(descriptor)
+
+
+def _spared(path: str, name: str) -> bool:
+    """Give a file a second name, by which it stays when another takes its place; only where `_alone` can tell and links are."""
+    try:
+        from fcntl import F_SETLEASE  # noqa: F401
+        os.link(path, name)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _alone(file: int) -> bool:
+    """Whether nobody else has a file open: Linux gives a lease for writing then alone; elsewhere nobody can tell."""
+    try:
+        import fcntl
+        from _signal import SIGURG  # type: ignore[import-not-found]
+        fcntl.fcntl(file, fcntl.F_SETSIG, SIGURG)        # the usual signal ends us when somebody opens it at this moment
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except (ImportError, AttributeError, OSError):
+        return False
+    return True
 
 
 def _matrix_name() -> str:

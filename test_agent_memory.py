@@ -5645,6 +5645,62 @@ class Large(Spec):
         self.assertEqual(self.memory.undo().verb, "remember")
         self.assertEqual(self.memory.get(id).access_count, 10)
 
+    # ── the index.json before this one ──
+
+    def grow(self, times: int = 1) -> bytes:
+        """index.json after so many new memories."""
+        for _ in range(times):
+            self.memory.remember(f"note {self.chance.randrange(10 ** 12)} about {self.chance.choice('abcdefgh') * 9}")
+        there = sorted(memory.id for memory in self.reopen(config=self.SMALL).list())
+        self.assertEqual(sorted(row["id"] for row in self.index()), there)
+        return (self.root / "index.json").read_bytes()
+
+    @unittest.skipUnless(sys.platform == "linux", "nobody can tell elsewhere who reads a file")
+    def test_a_new_row_makes_the_file_before_longer_and_both_change_places(self) -> None:
+        self.grow(2)
+        first, second = ((self.root / name).stat().st_ino for name in (".index.spare", "index.json"))
+        self.grow()
+        self.assertEqual([(self.root / name).stat().st_ino for name in (".index.spare", "index.json")], [second, first])
+
+    def test_who_reads_an_older_index_sees_no_other_byte_of_it(self) -> None:
+        readers = []
+        for _ in range(6):
+            data = self.grow()
+            readers.append(((self.root / "index.json").open("rb"), data))
+        self.grow(3)
+        for file, data in readers:
+            with file:
+                self.assertEqual(file.read(), data)
+
+    def test_a_copy_by_a_second_name_is_never_written_to(self) -> None:
+        kept = {}
+        for number in range(6):
+            data = self.grow()
+            os.link(self.root / "index.json", self.root.parent / f"kept{number}")
+            kept[self.root.parent / f"kept{number}"] = data
+        self.assertEqual({path: path.read_bytes() for path in kept}, kept)
+
+    def test_whatever_becomes_of_the_file_before_the_index_is_whole(self) -> None:
+        spare = self.root / ".index.spare"
+        for spoil in (lambda: spare.unlink(missing_ok=True), lambda: spare.write_bytes(b"[]"),
+                      lambda: (self.root / "cache/rows.bin").unlink(), lambda: (spare.unlink(missing_ok=True), spare.mkdir()),
+                      lambda: spare.rmdir(),
+                      lambda: (spare.unlink(missing_ok=True), spare.symlink_to(self.root / "index.json"))):
+            self.grow(2)
+            spoil()
+            self.grow(2)
+
+    def test_what_is_forgotten_or_sealed_leaves_it(self) -> None:
+        id = self.memory.remember("the word is xylophone").id
+        self.grow(2)
+        self.memory.forget(id)
+        self.assertNotIn(b"xylophone", self.on_disk())
+        self.assertFalse((self.root / ".index.spare").exists())
+        self.grow(2)
+        (self.root / "index.json").unlink()
+        self.reopen(config=self.SMALL).recall("note")
+        self.assertFalse((self.root / ".index.spare").exists())
+
     def test_a_torn_line_of_counts_loses_that_count_alone(self) -> None:
         id = self.memory.remember("Redis runs in cluster mode").id
         self.memory.recall("redis cluster")

@@ -4609,8 +4609,9 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 #     what a text asserts something of          …
 #     a room; a project; any; quarantined       …
 #
-# Postings are numbers, or a bit for each document of the segment where that is shorter.  One operation on a big integer
-# then works on every document at once.
+# Postings are numbers, or a bit for each document of the segment where one in 128 has the key: that is longer than
+# numbers are up to one in 32, but to make bits of numbers takes 0.1 µs each.  One operation on a big integer then works
+# on every document at once.
 
 _SEGMENT = 0x3130_6765_536D_656D      # "memSeg01" in the byte order of this machine
 _PLACES = f"places 2, {array('I', [1]).tobytes().hex()}"
@@ -4625,6 +4626,7 @@ _BITS, _CODED = 1 << 31, 1 << 30       # how the postings of an entry are writte
 _AMOUNT = (1 << 30) - 1
 _BUCKET = 8                            # keys for each entry of the directory
 _PRESENT = bytes([0] + [255] * 255)    # translates a column to which documents have the term
+_DENSE = 128                               # a key that one document in so many has is written as bits
 _WIDESPREAD = 64                           # a term that one document in so many has is common: it has a column
 _COLUMN = 1                            # added to the key of a term: that of its column
 _LAST = (1 << 50) - 1                  # place in a session; a clock's milliseconds, too
@@ -4974,7 +4976,7 @@ def _levels(base: int, counts: Mapping[int, int]) -> list[int]:
 
 def _as_postings(numbers: Sequence[int], first: int, count: int) -> tuple[int, bytes]:
     """Documents as an entry has them: how, and how many; and their bytes."""
-    if 32 * len(numbers) > count:
+    if _DENSE * len(numbers) > count:
         return _as_bits(bits_of([number - first for number in numbers], count), count)
     return len(numbers), array("I", numbers).tobytes()
 
@@ -5041,9 +5043,9 @@ def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator
             bits = left
             bits &= sum(segment.bits(key) << (segment.first - first) for segment, _ in parts)
             number = bits.bit_count()
-            size, data = _as_bits(bits, count) if 32 * number > count else (
+            size, data = _as_bits(bits, count) if _DENSE * number > count else (
                 number, array("I", [first + at for at in places_of(bits)]).tobytes())
-        elif gone or 32 * (size := sum(entry & _AMOUNT for _, entry in parts)) > count:
+        elif gone or _DENSE * (size := sum(entry & _AMOUNT for _, entry in parts)) > count:
             numbers = [number for segment, entry in parts for number in segment.documents(entry) if number not in gone]
             size, data = _as_postings(numbers, first, count)
         else:
@@ -5211,9 +5213,17 @@ def at_least(planes: Sequence[int], least: int, among: int) -> int:
     return more | equal
 
 
+def as_bytes(planes: Sequence[int], count: int) -> list[bytes]:
+    """Planes of so many documents as bytes, so as to look at single ones."""
+    return [plane.to_bytes((count + 7) // 8, "little") for plane in planes]
+
+
 def _sum_at(planes: Sequence[bytes], at: int) -> int:
     """The sum of one document."""
-    return sum((plane[at >> 3] >> (at & 7) & 1) << height for height, plane in enumerate(planes) if at >> 3 < len(plane))
+    byte, bit, total = at >> 3, at & 7, 0
+    for plane in reversed(planes):
+        total = total << 1 | plane[byte] >> bit & 1
+    return total
 
 
 class Wanted:
@@ -5244,7 +5254,8 @@ def may_be_alike(part: Segment | Pile, wanted: Wanted) -> list[int]:
     for number, among in classes:
         total = wanted.size + max(_class_start(number), wanted.least)
         close |= at_least(planes, int((1.5 * wanted.floor - 1) * total - 1), among)
-    shared, lengths = [plane.to_bytes((plane.bit_length() + 7) // 8, "little") for plane in planes], part.lengths
+    lengths = part.lengths
+    shared = as_bytes(planes, len(lengths))
     return [at for at in places_of(close) if wanted.shared_with(lengths[at]) <= _sum_at(shared, at)]
 
 
@@ -5596,7 +5607,7 @@ class Corpus:
             close = 0
             for number, among in segment.classes(_NORM):
                 close |= at_least(planes, int(threshold * size * _class_start(number)), among)
-            data = [plane.to_bytes((plane.bit_length() + 7) // 8, "little") for plane in planes]
+            data = as_bytes(planes, segment.count)
             for at in places_of(close):
                 norm = segment.norm(segment.first + at)
                 cosine = _sum_at(data, at) / (size * norm ** 0.5) if norm else 0.0

@@ -4387,12 +4387,26 @@ class LocalHashVectorizer:
 def spelling(text: str, dimensions: int) -> Mapping[int, int]:
     """How often each dimension of the local vector occurs in a text."""
     run = " ".join(fold(text).split())
-    return Counter([_dimension(gram, dimensions) for gram in _grams(run)]) if run else {}
+    return Counter(map(_placing(dimensions).__getitem__, _grams(run))) if run else {}
 
 
-@lru_cache(1 << 16)
-def _dimension(gram: str, dimensions: int) -> int:
-    return _hashed(gram) % dimensions
+class Placing(dict):                                  # type: ignore[type-arg]
+    """{gram: its dimension}, worked out when it is asked for; 4,096 texts have some 140,000 grams."""
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__()
+        self._dimensions = dimensions
+
+    def __missing__(self, gram: str) -> int:
+        if len(self) >= 1 << 17:
+            self.clear()                              # an lru_cache of them takes twice as long
+        dimension = self[gram] = _hashed(gram) % self._dimensions
+        return dimension
+
+
+@lru_cache(2)
+def _placing(dimensions: int) -> Placing:
+    return Placing(dimensions)
 
 
 def _hashed(text: str) -> int:
@@ -4841,8 +4855,13 @@ def _entry_in(keys: array[int], entries: array[int], key: int) -> int:
     return entries[at] if at < len(keys) and keys[at] == key else 0
 
 
-def bits_of(places: Iterable[int], count: int) -> int:
+def bits_of(places: Sequence[int], count: int) -> int:
     """A big integer with these of its `count` lowest bits set."""
+    if 32 * len(places) > count:                      # to read a number of so many digits takes no longer
+        digits = bytearray(b"0") * (count + 1)
+        for at in places:
+            digits[~at] = 49                          # "1"
+        return int(digits, 2)
     data = bytearray((count + 7) // 8)
     for at in places:
         data[at >> 3] |= 1 << (at & 7)
@@ -4903,7 +4922,7 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
 
     def postings() -> Iterator[tuple[int, int, bytes]]:
         from struct import Struct
-        single = Struct("=I" + "IQ"[wide]).pack              # what most terms are
+        single, squeezed = Struct("=I" + "IQ"[wide]).pack, Squeezed(wide)              # what most terms are
         for key in sorted(plain.keys() | coded.keys()):
             if key in plain:
                 yield key, *_as_postings(plain[key], first, len(documents))
@@ -4913,7 +4932,7 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
                 numbers, codes = array("I", coded[key][::2]), array("IQ"[wide], coded[key][1::2])
                 yield key, len(numbers) | _CODED, numbers.tobytes() + codes.tobytes()
                 if _WIDESPREAD * len(numbers) > len(documents):
-                    yield key | _COLUMN, len(documents) | _BITS, column_of(numbers, codes, first, len(documents), wide)
+                    yield key | _COLUMN, len(documents) | _BITS, column_of(numbers, codes, first, len(documents), squeezed)
 
     return _laid_out(first, len(documents), postings(), norms.tobytes() + lengths.tobytes() + sums, wide)
 
@@ -4940,9 +4959,9 @@ def share_bounds(scale: Scale) -> list[float]:
             for times in range(8) for length in least]
 
 
-def column_of(numbers: Iterable[int], codes: Iterable[int], first: int, count: int, wide: int) -> bytes:
-    """The column of a term in a segment."""
-    column, squeezed = bytearray(count), Squeezed(wide)
+def column_of(numbers: Iterable[int], codes: Iterable[int], first: int, count: int, squeezed: Squeezed) -> bytes:
+    """The column of a term in a segment; most codes occur in many."""
+    column = bytearray(count)
     for number, code in zip(numbers, codes):
         column[number - first] = squeezed[code]
     return bytes(column)
@@ -5027,7 +5046,7 @@ def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator
     first, count = segments[0].first, segments[-1].end - segments[0].first
     from heapq import merge
     from itertools import groupby, repeat
-    left = ~bits_of([number - first for number in gone], count)
+    left, squeezed = ~bits_of([number - first for number in gone], count), [Squeezed(wide) for wide in (0, 1)]
     every = merge(*[zip(segment.entries(), repeat(segment)) for segment in segments], key=lambda one: one[0][0])
     for key, same in groupby(every, lambda one: one[0][0]):
         if key >= _HASHED and key & _COLUMN:
@@ -5037,7 +5056,7 @@ def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator
             size, data = _coded_parts(parts, gone, wide)
             if _WIDESPREAD * (size & _AMOUNT) > count:
                 yield key, size, data
-                size, data = count | _BITS, _columns_of(key, parts, segments, gone)
+                size, data = count | _BITS, _columns_of(key, parts, segments, gone, squeezed)
                 key |= _COLUMN
         elif any(entry & _BITS for _, entry in parts):
             bits = left
@@ -5054,14 +5073,15 @@ def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator
             yield key, size, data
 
 
-def _columns_of(key: int, parts: Sequence[tuple[Segment, int]], segments: Sequence[Segment], gone: set[int]) -> bytes:
+def _columns_of(key: int, parts: Sequence[tuple[Segment, int]], segments: Sequence[Segment], gone: set[int],
+                squeezed: Sequence[Squeezed]) -> bytes:
     """The column of a term in several segments, one after the other."""
     entries = {segment.first: entry for segment, entry in parts}
     columns = bytearray()
     for segment in segments:
         entry = entries.get(segment.first, 0)
         columns += segment.column(key) or (bytes(segment.count) if not entry else column_of(
-            segment.documents(entry), segment.codes(entry), segment.first, segment.count, segment.wide))
+            segment.documents(entry), segment.codes(entry), segment.first, segment.count, squeezed[segment.wide]))
     for number in gone:
         columns[number - segments[0].first] = 0
     return bytes(columns)
@@ -9423,6 +9443,7 @@ class AgentMemory:
         except (OSError, AgentMemoryError):
             return 0
 
+    @without_pauses
     def _indexed(self, seen: Snapshot) -> int:
         corpus, rows = self._corpus(seen), seen.memories.rows
         numbers = range(corpus.end, min(corpus.end + 4096, len(rows.keys)))

@@ -594,6 +594,7 @@ def _gate(words: Iterable[str], whole: bool = True) -> _Gate:
 
 ID = r"mem_[0-9]{8}_[0-9]{6}_[0-9a-f]{4,32}"
 _SPEC_FIELDS = Memory._fields[:11]
+_USUALLY = {key: getattr(Memory, key) for key in Memory._fields[len(_SPEC_FIELDS):]}      # left out of a row
 _TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "dismissed", "flags"))
 _INNER = {"history": ("content", "at"), "conflicts": ("memory_id", "entity", "type")}
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -608,8 +609,8 @@ _ROW_TYPES = {key: _KINDS.get(key, (str,)) for key in Memory._fields if key not 
 
 def to_row(memory: Memory) -> dict[str, Any]:
     """The memory as its row in index.json: the specification's keys, then what else it holds."""
-    row = memory.to_dict()
-    return {key: row[key] for key in Memory._fields if key in _SPEC_FIELDS or row[key] != plain(getattr(Memory, key))}
+    state = vars(memory)
+    return {key: plain(state[key]) for key in Memory._fields if key not in _USUALLY or state[key] != _USUALLY[key]}
 
 
 def to_line(memory: Memory) -> str:
@@ -5881,8 +5882,10 @@ class Splice:
         """Where old entries stand in the new file."""
         if not any(self._moves):
             return places
-        starts, moves = self._starts, [0, *self._moves]
-        return array("Q", [place + moves[bisect_right(starts, place)] for place in places])
+        from functools import partial
+        from operator import add
+        stretches = map(partial(bisect_right, self._starts), places)         # a loop would take twice as long
+        return array("Q", map(add, places, map([0, *self._moves].__getitem__, stretches)))
 
 
 # ── vectors of a service ──
@@ -6044,6 +6047,7 @@ class Matrix:
 
 _INDEX_FRAME, _GRAPH_FRAME = (b"[\n", b"\n]\n"), (b'{"entities": {\n', b"\n}}\n")
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)      # what a file of cache/ may turn out to be
+_HELD = 65_536                       # memories that are kept from one change to the next, 2 kB each
 _MANY = 65_535                       # recalls that are told apart; more count as so many
 _TOUCH = rf"(?m)^({ID})\t(\d{{1,9}})\t([1-9]|10)\t(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)$"
 _HEAD_OF_VECTORS = 4096              # bytes that hold what vectors.json says of its backend
@@ -6411,6 +6415,7 @@ class Store:
         self.root, self.warnings = root, dict[str, None]()
         self._analyzer = analyzer                    # tells how many terms a memory has
         self._touches: tuple[Any, int, dict[str, Touch]] = None, 0, {}   # beside what it was read, how far, what it said
+        self._names: tuple[tuple[int, ...], Places] = (), Places()       # where names stand in this graph.json
         self._chance = chance or os.urandom
         self._settings, self._now, self._redactor, self._graph_of = settings, now, redactor, graph_of
         self._vault = Vault(root, settings)
@@ -7220,7 +7225,8 @@ class Store:
 
         `unchanged` is the time of writing it keeps, where only counts differ: a page that is edited meanwhile stays newer.
         """
-        shelf, rows, known = seen.memories, seen.memories.rows.copy(), dict(seen.memories.known)
+        shelf, rows = seen.memories, seen.memories.rows.copy()
+        known = dict(shelf.known) if len(shelf.known) < _HELD else {}
         written = {memory.id: memory for memory in puts}
         if shelf.lines is None:                  # nobody knows where its rows stand: all are written anew
             written = {memory.id: memory for memory in (*shelf.values(), *puts) if memory.id not in drops}
@@ -7327,7 +7333,10 @@ class Store:
     def _graph_lines(self) -> tuple[Lines | None, Places]:
         """graph.json line by line, where cache/ knows where they stand in this very file."""
         mark = _mark_of(self.path("graph.json"))
+        (known, places), self._names = self._names, ((), Places())          # whoever asks is about to change it
         try:
+            if mark and known == mark and not self.sealed():
+                return self._lines("graph.json", mark), places
             head, places = Places.from_bytes(_bytes(self.path("cache", "names.bin")) or b"")
             if mark and head.get("stamp") == list(mark) and not self.sealed():
                 return self._lines("graph.json", mark), places.copy()
@@ -7347,7 +7356,9 @@ class Store:
             self.write("graph.json", b"".join(splice.whole(b'{"entities": {}}\n')).decode())
             return
         _replace_file(self.path("graph.json"), splice.whole(b'{"entities": {}}\n'), self.path("graph.json"))
-        self.cache("names.bin", places.to_bytes(stamp=_mark_of(self.path("graph.json"))))
+        mark = _mark_of(self.path("graph.json"))
+        self.cache("names.bin", places.to_bytes(stamp=mark))
+        self._names = mark or (), places
 
     def _lines(self, name: str, mark: Sequence[int]) -> Lines:
         """A JSON file of ours line by line.  OSError when it is another one than the mark tells of, ValueError when its lines

@@ -669,6 +669,7 @@ def _gate(words: Iterable[str], whole: bool = True) -> _Gate:
 
 ID = r"mem_[0-9]{8}_[0-9]{6}_[0-9a-f]{4,32}"
 _SPEC_FIELDS = Memory._fields[:11]
+_USUALLY = {key: getattr(Memory, key) for key in Memory._fields[len(_SPEC_FIELDS):]}      # left out of a row
 _TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "dismissed", "flags"))
 _INNER = {"history": ("content", "at"), "conflicts": ("memory_id", "entity", "type")}
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -681,15 +682,18 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 _ROW_TYPES = {key: _KINDS.get(key, (str,)) for key in Memory._fields if key not in _TUPLES}
 
 
+_in_json = json.JSONEncoder(ensure_ascii=False).encode           # dumps() makes an encoder at each call, for 2 µs
+
+
 def to_row(memory: Memory) -> dict[str, Any]:
     """The memory as its row in index.json: the specification's keys, then what else it holds."""
-    row = memory.to_dict()
-    return {key: row[key] for key in Memory._fields if key in _SPEC_FIELDS or row[key] != plain(getattr(Memory, key))}
+    state = vars(memory)
+    return {key: plain(state[key]) for key in Memory._fields if key not in _USUALLY or state[key] != _USUALLY[key]}
 
 
 def to_line(memory: Memory) -> str:
     """The row as the one line of JSON it occupies in index.json."""
-    return json.dumps(to_row(memory), ensure_ascii=False).translate(_LINE_BREAKERS)
+    return _in_json(to_row(memory)).translate(_LINE_BREAKERS)
 
 
 # Rows are split at line feeds, pages are read by YAML; both stay readable when
@@ -803,7 +807,7 @@ def scalar(value: Any) -> str:
         first = value[0]                 # a class of all Chinese characters would take 1 ms to compile
         if first == "_" or "一" <= first <= "鿿" or first.isascii() and first.isalpha():
             return value
-    return json.dumps(value, ensure_ascii=False).translate(_LINE_BREAKERS)
+    return _in_json(value).translate(_LINE_BREAKERS)
 
 
 def from_page(text: str) -> Memory:
@@ -3259,16 +3263,21 @@ class _Asked:
     def __init__(self, text: str) -> None:
         self.text = text
         self.counts = {char: text.count(char) for char in set(text)}
-        self._places = dict.fromkeys(self.counts, 0)
-        for at, char in enumerate(text):
-            self._places[char] |= 1 << at
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each character stands, a bit for each place."""
+        places = dict.fromkeys(self.counts, 0)
+        for at, char in enumerate(self.text):
+            places[char] |= 1 << at
+        return places
 
     def at_most(self, old: str, floor: float) -> float:
         """What the ratio of another level text to this one cannot exceed, ever closer, until it is below the floor.
 
         Every matched character stands in both texts, in this one as often as `counts` tells, and all of them in one
         order.  1,000 texts take 0.2 ms by their lengths, 3 µs each by the kinds of characters, 8 µs by their numbers,
-        25 µs by the longest common subsequence; the ratio 300 to 1,400 µs.
+        15 µs by the longest common subsequence; the ratio 300 to 1,400 µs.
         """
         length, counts = len(old) + len(self.text), self.counts
         best = 2.0 * min(len(old), len(self.text)) / length
@@ -3277,17 +3286,24 @@ class _Asked:
         if best >= floor:
             best = 2.0 * sum(map(min, counts.values(), map(old.count, counts))) / length
         if best >= floor:
-            best = 2.0 * self._in_common(old) / length
+            best = 2.0 * self._in_common(old, floor * length / 2) / length
         return best
 
-    def _in_common(self, old: str) -> int:
-        """The length of the longest common subsequence; bit-parallel, a row of the table is one integer (Hyyrö 2004)."""
+    def _in_common(self, old: str, needed: float) -> int:
+        """The length of the longest common subsequence, or what it cannot exceed once that is less than is needed.
+
+        Bit-parallel, a row of the table is one integer (Hyyrö 2004).
+        """
         places, every = self._places, (1 << len(self.text)) - 1
-        row = every
-        for char in old:
-            if met := row & places.get(char, 0):
-                row = (row + met | row - met) & every
-        return len(self.text) - row.bit_count()
+        row, most = every, len(old)
+        for start in range(0, len(old), 16):
+            for char in old[start:start + 16]:
+                if met := row & places.get(char, 0):
+                    row = (row + met | row - met) & every
+            most = len(self.text) - row.bit_count() + max(0, len(old) - start - 16)
+            if most < needed:
+                break
+        return most
 
 
 class Assertion(Record):
@@ -3321,6 +3337,7 @@ class Language:
         self._says: Mapping[str, Any] = settings["conflicts"]
         self._graph: Mapping[str, Any] = settings["graph"]
         self.asserted = lru_cache(1 << 14)(self.assertions)          # a process asks about the same memories again
+        self.named = lru_cache(1 << 9)(self.entities)                # the names of a text are looked up, then linked
         self._patterns: dict[tuple[str, ...], re.Pattern[str]] = {}
 
     # ── duplicates ──
@@ -3978,7 +3995,7 @@ class Analyzer:
         self._families, self._rules = rules["irregular"], rules
         pairs = "" if self.seed else rules["traditional"]
         self._simple = {ord(pairs[at]): pairs[at + 1] for at in range(0, len(pairs) - 1, 2)}
-        self.counted = lru_cache(1 << 9)(self._counted)          # a new text is measured, compared and indexed
+        self.counted = lru_cache(1 << 12)(self._counted)         # a new text is measured, and later indexed, with all of its tail
 
     @cached_property
     def stamp(self) -> int:
@@ -4450,12 +4467,26 @@ class LocalHashVectorizer:
 def spelling(text: str, dimensions: int) -> Mapping[int, int]:
     """How often each dimension of the local vector occurs in a text."""
     run = " ".join(fold(text).split())
-    return Counter([_dimension(gram, dimensions) for gram in _grams(run)]) if run else {}
+    return Counter(map(_placing(dimensions).__getitem__, _grams(run))) if run else {}
 
 
-@lru_cache(1 << 16)
-def _dimension(gram: str, dimensions: int) -> int:
-    return _hashed(gram) % dimensions
+class Placing(dict):                                  # type: ignore[type-arg]
+    """{gram: its dimension}, worked out when it is asked for; 4,096 texts have some 140,000 grams."""
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__()
+        self._dimensions = dimensions
+
+    def __missing__(self, gram: str) -> int:
+        if len(self) >= 1 << 17:
+            self.clear()                              # an lru_cache of them takes twice as long
+        dimension = self[gram] = _hashed(gram) % self._dimensions
+        return dimension
+
+
+@lru_cache(2)
+def _placing(dimensions: int) -> Placing:
+    return Placing(dimensions)
 
 
 def _hashed(text: str) -> int:
@@ -4672,8 +4703,9 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 #     what a text asserts something of          …
 #     a room; a project; any; quarantined       …
 #
-# Postings are numbers, or a bit for each document of the segment where that is shorter.  One operation on a big integer
-# then works on every document at once.
+# Postings are numbers, or a bit for each document of the segment where one in 128 has the key: that is longer than
+# numbers are up to one in 32, but to make bits of numbers takes 0.1 µs each.  One operation on a big integer then works
+# on every document at once.
 
 _SEGMENT = 0x3130_6765_536D_656D      # "memSeg01" in the byte order of this machine
 _PLACES = f"places 2, {array('I', [1]).tobytes().hex()}"
@@ -4688,6 +4720,7 @@ _BITS, _CODED = 1 << 31, 1 << 30       # how the postings of an entry are writte
 _AMOUNT = (1 << 30) - 1
 _BUCKET = 8                            # keys for each entry of the directory
 _PRESENT = bytes([0] + [255] * 255)    # translates a column to which documents have the term
+_DENSE = 128                               # a key that one document in so many has is written as bits
 _WIDESPREAD = 64                           # a term that one document in so many has is common: it has a column
 _COLUMN = 1                            # added to the key of a term: that of its column
 _LAST = (1 << 50) - 1                  # place in a session; a clock's milliseconds, too
@@ -4797,10 +4830,6 @@ class Segment:
         """A segment that is in no file yet."""
         return cls(lambda place, size: data[place:place + size], data)
 
-    def loaded(self) -> Segment:
-        """The same, read whole."""
-        return self if self.data else Segment.of(self._read(0, self.size))
-
     @property
     def end(self) -> int:
         """The first document after this segment."""
@@ -4902,8 +4931,13 @@ def _entry_in(keys: array[int], entries: array[int], key: int) -> int:
     return entries[at] if at < len(keys) and keys[at] == key else 0
 
 
-def bits_of(places: Iterable[int], count: int) -> int:
+def bits_of(places: Sequence[int], count: int) -> int:
     """A big integer with these of its `count` lowest bits set."""
+    if 32 * len(places) > count:                      # to read a number of so many digits takes no longer
+        digits = bytearray(b"0") * (count + 1)
+        for at in places:
+            digits[~at] = 49                          # "1"
+        return int(digits, 2)
     data = bytearray((count + 7) // 8)
     for at in places:
         data[at >> 3] |= 1 << (at & 7)
@@ -4964,7 +4998,7 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
 
     def postings() -> Iterator[tuple[int, int, bytes]]:
         from struct import Struct
-        single = Struct("=I" + "IQ"[wide]).pack              # what most terms are
+        single, squeezed = Struct("=I" + "IQ"[wide]).pack, Squeezed(wide)              # what most terms are
         for key in sorted(plain.keys() | coded.keys()):
             if key in plain:
                 yield key, *_as_postings(plain[key], first, len(documents))
@@ -4974,7 +5008,7 @@ def built(first: int, documents: Sequence[Document | None], sums: bytes) -> byte
                 numbers, codes = array("I", coded[key][::2]), array("IQ"[wide], coded[key][1::2])
                 yield key, len(numbers) | _CODED, numbers.tobytes() + codes.tobytes()
                 if _WIDESPREAD * len(numbers) > len(documents):
-                    yield key | _COLUMN, len(documents) | _BITS, column_of(numbers, codes, first, len(documents), wide)
+                    yield key | _COLUMN, len(documents) | _BITS, column_of(numbers, codes, first, len(documents), squeezed)
 
     return _laid_out(first, len(documents), postings(), norms.tobytes() + lengths.tobytes() + sums, wide)
 
@@ -5001,9 +5035,9 @@ def share_bounds(scale: Scale) -> list[float]:
             for times in range(8) for length in least]
 
 
-def column_of(numbers: Iterable[int], codes: Iterable[int], first: int, count: int, wide: int) -> bytes:
-    """The column of a term in a segment."""
-    column, squeezed = bytearray(count), Squeezed(wide)
+def column_of(numbers: Iterable[int], codes: Iterable[int], first: int, count: int, squeezed: Squeezed) -> bytes:
+    """The column of a term in a segment; most codes occur in many."""
+    column = bytearray(count)
     for number, code in zip(numbers, codes):
         column[number - first] = squeezed[code]
     return bytes(column)
@@ -5037,7 +5071,7 @@ def _levels(base: int, counts: Mapping[int, int]) -> list[int]:
 
 def _as_postings(numbers: Sequence[int], first: int, count: int) -> tuple[int, bytes]:
     """Documents as an entry has them: how, and how many; and their bytes."""
-    if 32 * len(numbers) > count:
+    if _DENSE * len(numbers) > count:
         return _as_bits(bits_of([number - first for number in numbers], count), count)
     return len(numbers), array("I", numbers).tobytes()
 
@@ -5060,10 +5094,10 @@ def _laid_out(first: int, count: int, postings: Iterable[tuple[int, int, bytes]]
     shift = 63 - depth
     starts = array("I", [bisect_left(keys, _HASHED | bucket << shift) for bucket in range(1 << depth)])
     starts.extend([len(keys)] * 2)
-    parts = [b"", low.tobytes(), starts.tobytes(), high.tobytes(), sizes, bytes(body)]
+    parts: list[bytes | bytearray] = [low.tobytes(), starts.tobytes(), high.tobytes(), sizes, body]
     size = 8 * _HEAD + sum(map(len, parts))
-    parts[0] = array("Q", (_SEGMENT, first, count, len(low) // 2, depth, len(keys), size, wide)).tobytes()
-    return b"".join(parts)
+    head = array("Q", (_SEGMENT, first, count, len(low) // 2, depth, len(keys), size, wide))
+    return b"".join([head.tobytes(), *parts])
 
 
 @without_pauses
@@ -5078,7 +5112,7 @@ def joined(segments: Sequence[Segment], dead: Collection[int]) -> bytes:
     for number in gone:
         norms[number - first] = lengths[number - first] = 0
     wide = any(segment.wide for segment in segments)
-    postings = _merged([segment.loaded() for segment in segments], gone, bool(wide))
+    postings = _merged(segments, gone, bool(wide))
     sizes = norms.tobytes() + lengths.tobytes() + b"".join(segment.sums for segment in segments)
     return _laid_out(first, count, postings, sizes, bool(wide))
 
@@ -5088,7 +5122,7 @@ def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator
     first, count = segments[0].first, segments[-1].end - segments[0].first
     from heapq import merge
     from itertools import groupby, repeat
-    left = ~bits_of([number - first for number in gone], count)
+    left, squeezed = ~bits_of([number - first for number in gone], count), [Squeezed(wide) for wide in (0, 1)]
     every = merge(*[zip(segment.entries(), repeat(segment)) for segment in segments], key=lambda one: one[0][0])
     for key, same in groupby(every, lambda one: one[0][0]):
         if key >= _HASHED and key & _COLUMN:
@@ -5098,15 +5132,15 @@ def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator
             size, data = _coded_parts(parts, gone, wide)
             if _WIDESPREAD * (size & _AMOUNT) > count:
                 yield key, size, data
-                size, data = count | _BITS, _columns_of(key, parts, segments, gone)
+                size, data = count | _BITS, _columns_of(key, parts, segments, gone, squeezed)
                 key |= _COLUMN
         elif any(entry & _BITS for _, entry in parts):
             bits = left
             bits &= sum(segment.bits(key) << (segment.first - first) for segment, _ in parts)
             number = bits.bit_count()
-            size, data = _as_bits(bits, count) if 32 * number > count else (
+            size, data = _as_bits(bits, count) if _DENSE * number > count else (
                 number, array("I", [first + at for at in places_of(bits)]).tobytes())
-        elif gone or 32 * (size := sum(entry & _AMOUNT for _, entry in parts)) > count:
+        elif gone or _DENSE * (size := sum(entry & _AMOUNT for _, entry in parts)) > count:
             numbers = [number for segment, entry in parts for number in segment.documents(entry) if number not in gone]
             size, data = _as_postings(numbers, first, count)
         else:
@@ -5115,14 +5149,15 @@ def _merged(segments: Sequence[Segment], gone: set[int], wide: bool) -> Iterator
             yield key, size, data
 
 
-def _columns_of(key: int, parts: Sequence[tuple[Segment, int]], segments: Sequence[Segment], gone: set[int]) -> bytes:
+def _columns_of(key: int, parts: Sequence[tuple[Segment, int]], segments: Sequence[Segment], gone: set[int],
+                squeezed: Sequence[Squeezed]) -> bytes:
     """The column of a term in several segments, one after the other."""
     entries = {segment.first: entry for segment, entry in parts}
     columns = bytearray()
     for segment in segments:
         entry = entries.get(segment.first, 0)
         columns += segment.column(key) or (bytes(segment.count) if not entry else column_of(
-            segment.documents(entry), segment.codes(entry), segment.first, segment.count, segment.wide))
+            segment.documents(entry), segment.codes(entry), segment.first, segment.count, squeezed[segment.wide]))
     for number in gone:
         columns[number - segments[0].first] = 0
     return bytes(columns)
@@ -5232,16 +5267,21 @@ class Joined(Mapping):                                # type: ignore[type-arg]
 
 
 def tally(columns: Iterable[tuple[int, int]]) -> list[int]:
-    """Big integers (bits, weight) added up, document by document: plane p holds bit p of every sum.
-
-    Carry-save addition: three columns of one weight make one of it and one of twice that, in five operations.
-    """
+    """Big integers (bits, weight) added up, document by document: plane p holds bit p of every sum."""
     waiting: list[list[int]] = [[]]
     for column, weight in columns:
         for at in range(weight.bit_length()):
             if weight >> at & 1:
                 waiting.extend([] for _ in range(len(waiting), at + 1))
                 waiting[at].append(column)
+    return _summed(waiting)
+
+
+def _summed(waiting: list[list[int]]) -> list[int]:
+    """The planes of columns that wait by their weights: 1, 2, 4, …
+
+    Carry-save addition: three columns of one weight make one of it and one of twice that, in five operations.
+    """
     planes: list[int] = []
     for at, left in enumerate(waiting):                # each round hands its carries on to the next, which it appends
         carried: list[int] = []
@@ -5274,9 +5314,17 @@ def at_least(planes: Sequence[int], least: int, among: int) -> int:
     return more | equal
 
 
+def as_bytes(planes: Sequence[int], count: int) -> list[bytes]:
+    """Planes of so many documents as bytes, so as to look at single ones."""
+    return [plane.to_bytes((count + 7) // 8, "little") for plane in planes]
+
+
 def _sum_at(planes: Sequence[bytes], at: int) -> int:
     """The sum of one document."""
-    return sum((plane[at >> 3] >> (at & 7) & 1) << height for height, plane in enumerate(planes) if at >> 3 < len(plane))
+    byte, bit, total = at >> 3, at & 7, 0
+    for plane in reversed(planes):
+        total = total << 1 | plane[byte] >> bit & 1
+    return total
 
 
 class Wanted:
@@ -5303,11 +5351,12 @@ def may_be_alike(part: Segment | Pile, wanted: Wanted) -> list[int]:
     classes = [(number, among) for number in wanted.classes if (among := part.bits(_LENGTH | number))]
     if not classes:
         return []
-    planes, close = tally([(column, 1) for column in part.columns(wanted.keys)]), 0
+    planes, close = _summed([list(part.columns(wanted.keys))]), 0
     for number, among in classes:
         total = wanted.size + max(_class_start(number), wanted.least)
         close |= at_least(planes, int((1.5 * wanted.floor - 1) * total - 1), among)
-    shared, lengths = [plane.to_bytes((plane.bit_length() + 7) // 8, "little") for plane in planes], part.lengths
+    lengths = part.lengths
+    shared = as_bytes(planes, len(lengths))
     return [at for at in places_of(close) if wanted.shared_with(lengths[at]) <= _sum_at(shared, at)]
 
 
@@ -5659,7 +5708,7 @@ class Corpus:
             close = 0
             for number, among in segment.classes(_NORM):
                 close |= at_least(planes, int(threshold * size * _class_start(number)), among)
-            data = [plane.to_bytes((plane.bit_length() + 7) // 8, "little") for plane in planes]
+            data = as_bytes(planes, segment.count)
             for at in places_of(close):
                 norm = segment.norm(segment.first + at)
                 cosine = _sum_at(data, at) / (size * norm ** 0.5) if norm else 0.0
@@ -5913,8 +5962,10 @@ class Splice:
         """Where old entries stand in the new file."""
         if not any(self._moves):
             return places
-        starts, moves = self._starts, [0, *self._moves]
-        return array("Q", [place + moves[bisect_right(starts, place)] for place in places])
+        from functools import partial
+        from operator import add
+        stretches = map(partial(bisect_right, self._starts), places)         # a loop would take twice as long
+        return array("Q", map(add, places, map([0, *self._moves].__getitem__, stretches)))
 
 
 def only_added(pieces: Sequence[bytes | tuple[int, int]]) -> int:
@@ -6083,6 +6134,7 @@ class Matrix:
 
 _INDEX_FRAME, _GRAPH_FRAME = (b"[\n", b"\n]\n"), (b'{"entities": {\n', b"\n}}\n")
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)      # what a file of cache/ may turn out to be
+_HELD = 65_536                       # memories that are kept from one change to the next, 2 kB each
 _MANY = 65_535                       # recalls that are told apart; more count as so many
 _TOUCH = rf"(?m)^({ID})\t(\d{{1,9}})\t([1-9]|10)\t(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)$"
 _HEAD_OF_VECTORS = 4096              # bytes that hold what vectors.json says of its backend
@@ -6451,6 +6503,7 @@ class Store:
         self.root, self.warnings = root, dict[str, None]()
         self._analyzer = analyzer                    # tells how many terms a memory has
         self._touches: tuple[Any, int, dict[str, Touch]] = None, 0, {}   # beside what it was read, how far, what it said
+        self._names: tuple[tuple[int, ...], Places] = (), Places()       # where names stand in this graph.json
         self._chance = chance or os.urandom
         self._settings, self._now, self._redactor, self._graph_of = settings, now, redactor, graph_of
         self._vault = Vault(root, settings)
@@ -7262,7 +7315,8 @@ class Store:
 
         `unchanged` is the time of writing it keeps, where only counts differ: a page that is edited meanwhile stays newer.
         """
-        shelf, rows, known = seen.memories, seen.memories.rows.copy(), dict(seen.memories.known)
+        shelf, rows = seen.memories, seen.memories.rows.copy()
+        known = dict(shelf.known) if len(shelf.known) < _HELD else {}
         written = {memory.id: memory for memory in puts}
         if shelf.lines is None:                  # nobody knows where its rows stand: all are written anew
             written = {memory.id: memory for memory in (*shelf.values(), *puts) if memory.id not in drops}
@@ -7417,7 +7471,10 @@ class Store:
     def _graph_lines(self) -> tuple[Lines | None, Places]:
         """graph.json line by line, where cache/ knows where they stand in this very file."""
         mark = _mark_of(self.path("graph.json"))
+        (known, places), self._names = self._names, ((), Places())          # whoever asks is about to change it
         try:
+            if mark and known == mark and not self.sealed():
+                return self._lines("graph.json", mark), places
             head, places = Places.from_bytes(_bytes(self.path("cache", "names.bin")) or b"")
             if mark and head.get("stamp") == list(mark) and not self.sealed():
                 return self._lines("graph.json", mark), places.copy()
@@ -7437,7 +7494,9 @@ class Store:
             self.write("graph.json", b"".join(splice.whole(b'{"entities": {}}\n')).decode())
             return
         _replace_file(self.path("graph.json"), splice.whole(b'{"entities": {}}\n'), self.path("graph.json"))
-        self.cache("names.bin", places.to_bytes(stamp=_mark_of(self.path("graph.json"))))
+        mark = _mark_of(self.path("graph.json"))
+        self.cache("names.bin", places.to_bytes(stamp=mark))
+        self._names = mark or (), places
 
     def _lines(self, name: str, mark: Sequence[int]) -> Lines:
         """A JSON file of ours line by line.  OSError when it is another one than the mark tells of, ValueError when its lines
@@ -7710,6 +7769,8 @@ class Store:
 
     def buried(self, text: str) -> bool:
         """Whether this text was forgotten on purpose."""
+        if not os.path.exists(self.path(".tombstones.json")):        # an import asks of each row
+            return False
         key, graves = self._graves()
         return bool(graves) and _grave(key, text) in graves
 
@@ -7820,7 +7881,7 @@ def _linked(graph: GraphStore, old: Iterable[Memory], new: Iterable[Memory]) -> 
 
 
 def _entry_line(name: str, entry: object) -> bytes:
-    return f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(entry, ensure_ascii=False)}".encode()
+    return f"{_in_json(name)}: {_in_json(entry)}".encode()
 
 
 def _list(rows: object) -> list[Any]:
@@ -9586,6 +9647,7 @@ class AgentMemory:
         except (OSError, AgentMemoryError):
             return 0
 
+    @without_pauses
     def _indexed(self, seen: Snapshot) -> int:
         corpus, rows = self._corpus(seen), seen.memories.rows
         numbers = range(corpus.end, min(corpus.end + 4096, len(rows.keys)))
@@ -9595,6 +9657,7 @@ class AgentMemory:
         sums = rows.sums[numbers.start:numbers.stop].tobytes()
         kept = self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents, sums))])
         self._unkept = 0 if kept else 64             # calls until it is tried again
+        self._analyzer.counted.cache_clear()         # 10 kB each, and nobody needs them any more
         return len(numbers) if kept else 0
 
     def _document(self, memory: Memory) -> Document:
@@ -10082,7 +10145,7 @@ class AgentMemory:
         return self._store.graph(self._store.read())
 
     def _graph_of(self, data: dict[str, Any]) -> GraphStore:
-        return GraphStore(data, self._language.entities)
+        return GraphStore(data, self._language.named)
 
     def stats(self) -> Stats:
         """Counts of everything, made now."""

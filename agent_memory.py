@@ -4724,6 +4724,7 @@ _DENSE = 128                               # a key that one document in so many 
 _WIDESPREAD = 64                           # a term that one document in so many has is common: it has a column
 _COLUMN = 1                            # added to the key of a term: that of its column
 _LAST = (1 << 50) - 1                  # place in a session; a clock's milliseconds, too
+_NEARER = (0.6, 0.45)                  # cosines: first those so near are looked for; most are no answer when there are some
 _CROWD = 64                            # more from one place in a session are no turn of talk: they lend nothing
 _SHIFTS = (20, 32)                     # how far times stands left of length in a code: in a narrow segment, in a wide one
 
@@ -5699,21 +5700,37 @@ class Corpus:
         found.update(*(self.having("asserts", entity) for entity in entities))
         return found - self._dead | (self.tail.keys() if self.pile is None else set())
 
-    def nearest(self, counts: Mapping[int, int], threshold: float) -> dict[int, float]:
-        """{document: cosine} of those in the segments whose local vector is at least so near to one of these counts."""
+    def nearest(self, counts: Mapping[int, int], threshold: float, allowed: Allowed, count: int) -> dict[int, float]:
+        """{document: cosine} of those that may answer and whose local vector is at least so near to one of these counts; only
+        the best of them where there are more than `count`."""
         size = sum(times * times for times in counts.values()) ** 0.5
+        parts = [(segment, tally(self._columns(segment, counts))) for segment in self.segments if counts]
+        tail, near = self._near_in_tail(counts, size, threshold), dict[int, float]()
+        for least in sorted({threshold, *(step for step in _NEARER if step > threshold)}, reverse=True):
+            near = {number: cosine for number, cosine in tail.items() if cosine >= least}
+            for segment, planes in parts:
+                near |= self._near_in(segment, planes, size, least)
+            near = allowed.of(near)
+            if len(near) >= count:
+                break
+        return near
+
+    def _near_in(self, segment: Segment, planes: list[int], size: float, threshold: float) -> dict[int, float]:
+        """The cosines of a segment, from the planes of the products; `size` is the length of what was asked."""
+        close = 0
+        for number, among in segment.classes(_NORM):
+            close |= at_least(planes, int(threshold * size * _class_start(number)), among)
+        data, near, places = as_bytes(planes, segment.count), dict[int, float](), places_of(close)
+        norms = segment.norms() if len(places) > 64 else {at: segment.norm(segment.first + at) for at in places}
+        for at in places:
+            cosine = _sum_at(data, at) / (size * norms[at] ** 0.5) if norms[at] else 0.0
+            if cosine >= threshold and segment.first + at not in self._dead:
+                near[segment.first + at] = cosine
+        return near
+
+    def _near_in_tail(self, counts: Mapping[int, int], size: float, threshold: float) -> dict[int, float]:
+        """The cosines of what no segment has yet."""
         near: dict[int, float] = {}
-        for segment in self.segments if counts else ():
-            planes = tally(self._columns(segment, counts))
-            close = 0
-            for number, among in segment.classes(_NORM):
-                close |= at_least(planes, int(threshold * size * _class_start(number)), among)
-            data = as_bytes(planes, segment.count)
-            for at in places_of(close):
-                norm = segment.norm(segment.first + at)
-                cosine = _sum_at(data, at) / (size * norm ** 0.5) if norm else 0.0
-                if cosine >= threshold and segment.first + at not in self._dead:
-                    near[segment.first + at] = cosine
         for number, memory in self.tail.items() if size else ():
             held = spelling(memory.content, self.dimensions)
             dot = sum([times * held[at] for at, times in counts.items() if at in held])
@@ -9404,8 +9421,9 @@ class AgentMemory:
         corpus = self._corpus(seen, asked=True)
         allowed = self._within(self._window(since, until), self._allowed(corpus, room, project), corpus, seen.memories)
         fusion = {} if self._analyzer.seed else self._chosen().fused or {}
-        words = self._by_words(clean, seen, corpus, allowed, max(fusion.get("candidates", rules["candidates"]), limit))
-        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, words.heard)
+        most = max(fusion.get("candidates", rules["candidates"]), limit)
+        words = self._by_words(clean, seen, corpus, allowed, most)
+        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, words.heard, most)
         if words.listed:
             fused = [number for number, _ in words.ranked]
         elif fusion and not degraded:
@@ -9504,7 +9522,7 @@ class AgentMemory:
         clean, limit = self._query(query, None, top_k)
         seen = self._store.read()
         corpus = self._corpus(seen)
-        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, None, project), None)
+        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, None, project), None, limit)
         hits = tuple(replace(self._hit(seen.memories.at(number), 0.0, cosine, None), score=round(cosine, 6))
                      for number, cosine in list(meaning.items())[:limit])
         self._index()
@@ -9782,7 +9800,7 @@ class AgentMemory:
         return save
 
     def _by_meaning(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
-                    found: bool | None) -> tuple[dict[int, float], str, str | None]:
+                    found: bool | None, count: int) -> tuple[dict[int, float], str, str | None]:
         """Documents near enough in meaning, best first, with their cosine; the backend that said so, and why it is not another.
 
         `found` tells whether words found something; None where meaning alone was asked for.  A service that fails is
@@ -9793,16 +9811,16 @@ class AgentMemory:
             self._tried = True
             self._breaker().reset(backend.name)          # named outright: tried afresh, once a process
         try:
-            near = self._near(backend, query, seen, corpus, allowed, found)
+            near = self._near(backend, query, seen, corpus, allowed, found, count)
         except BackendDown as fault:
             why = f"{backend.name} is not answering, local likeness is used: {fault.message}"
             backend = build_vectorizer("local", self.settings["vectors"]["backends"]["local"], self.settings.lookup)
-            near = self._near(backend, query, seen, corpus, allowed, found, kept=False)
+            near = self._near(backend, query, seen, corpus, allowed, found, count, kept=False)
         return near, backend.name, why
 
     def _near(self, backend: Backend, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
-              found: bool | None, kept: bool = True) -> dict[int, float]:
-        """The cosines at or above the backend's threshold."""
+              found: bool | None, count: int, kept: bool = True) -> dict[int, float]:
+        """The cosines at or above the backend's threshold, best first; of local vectors the best `count`, and perhaps more."""
         if found and backend.alone is not None:
             return {}
         floor = backend.threshold if found is None or backend.alone is None else max(backend.alone, backend.threshold)
@@ -9812,10 +9830,10 @@ class AgentMemory:
         if ours and seen.epoch:
             if kept and self._store.small():
                 self._fill(backend, seen, corpus)
-            near = corpus.nearest(spelling(query, corpus.dimensions), floor)
+            near = corpus.nearest(spelling(query, corpus.dimensions), floor, allowed, count)
         else:
-            near = self._near_vectors(backend, query, seen, allowed, floor, kept)
-        return dict(foremost(allowed.of(near)))
+            near = allowed.of(self._near_vectors(backend, query, seen, allowed, floor, kept))
+        return dict(foremost(near))
 
     def _fill(self, backend: Backend, seen: Snapshot, corpus: Corpus) -> None:
         """Bring the local vectors in vectors.json up to date; cache/ knows whether they are."""

@@ -3175,6 +3175,14 @@ class Words(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(am.date_terms(text), terms)
 
+    def test_a_query_knows_which_of_its_words_only_spell_a_date(self) -> None:
+        for query, dated in {
+            "what did we eat on April 30th": {"april", "30th"}, "4月30号做了什么菜": {"4", "月", "30", "号", "号做"},
+            "the 30 boxes of ticket 7 since April 30": {"april"}, "may I enter port 8080": set(), "the budget of 2023": {"2023"},
+        }.items():
+            with self.subTest(query):
+                self.assertEqual(MEMORY.asked(query).dated, dated)
+
     def test_no_form_belongs_to_two_families(self) -> None:
         forms = [form for family in SHIPPED["retrieval"]["irregular"] for form in family.split()]
         self.assertEqual(sorted(forms), sorted(set(forms)))
@@ -5177,6 +5185,47 @@ class When(Spec):
         assert hit.why
         self.assertEqual(hit.why["times"], 1.0)
         self.assertEqual(self.memory.recall("boss budget high", explain=True, touch=False)[0].why["times"], 1.6)
+
+    def sure(self, query: str) -> float:
+        """How sure it is that there is an answer; what is certain outright has no number."""
+        found = self.memory.recall(query, touch=False, explain=True)
+        assert found.why
+        return float(99 if found and found.why["certain"] is None else found.why["certain"] or -99)
+
+    def test_a_date_is_asked_for_once_however_it_is_spelt(self) -> None:
+        self.memory.import_rows([json.dumps({"text": "we cooked a dish called mapo tofu", "created_at": "2024-04-30"}),
+                                 json.dumps({"text": "我们做了麻婆豆腐这道菜", "created_at": "2024-04-30"})])
+        for query in ("dish on April 30th", "dish on 2024-04-30", "4月30号的菜"):
+            with self.subTest(query):
+                self.assertEqual(self.sure(query), 99)
+
+    def test_pairs_with_a_function_character_are_not_missed(self) -> None:
+        self.memory.remember("网关的名字叫青鸾")
+        self.assertEqual(self.sure("那网关的名字呢"), 99)
+
+    def test_a_word_of_many_parts_is_asked_for_once(self) -> None:
+        for seq in range(20):
+            self.memory.remember(f"note {seq} on the cellar, filed by clerk number {seq * 7}")
+        self.memory.remember("events are kept in ClickHouse")
+        self.assertLess(self.sure("ClickHouse licence price contract"), self.sure("ClickHouse events price contract"))
+        self.assertLess(self.sure("ClickHouse licence price contract"), 0)
+
+    def test_a_word_nobody_said_makes_an_answer_less_sure(self) -> None:
+        for seq in range(20):
+            self.memory.remember(f"note {seq} on the gateway and its certificate, filed by clerk number {seq * 7}")
+        self.memory.remember("the printer in the hall wants paper")
+        self.memory.remember("a ladder stands in the attic")
+        query = "printer hall paper toner supplier"
+        said = self.sure(query.replace("supplier", "attic"))         # of another memory
+        self.assertGreater(said, self.sure(query))
+        self.assertGreater(self.sure(query.replace("supplier", "laddar")), self.sure(query))      # a slip may mean what was said
+
+    def test_the_tenth_best_tells_whether_the_best_stands_out(self) -> None:
+        for seq in range(12):
+            self.memory.remember(f"printer number {seq} stands in hall {seq} beside desk {seq + 100}")
+        alike = self.sure("printer hall toner")
+        self.memory.remember("toner printer toner hall toner")
+        self.assertGreater(self.sure("printer hall toner cartridge"), alike)
 
     def test_why_adds_up(self) -> None:
         for seq, text in enumerate(["Which database do we take?", "We take PostgreSQL for it", "Fine, and the cache is Redis"]):

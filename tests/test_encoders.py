@@ -267,6 +267,66 @@ class UniversalSentenceEncoder(Folders):
         self.assertEqual(found[0].content, self.TEXTS[2])
 
 
+# Knows five things in two languages; a sentence about something else is about that.
+TOPICS = '''
+WORDS = [("猫", "cat"), ("年假", "holiday"), ("端口", "port"), ("备份", "backup"), ("会议", "meeting")]
+
+class Topics:
+    model, said = "topics", []
+
+    def __init__(self, dimensions=6):
+        self.dimensions = dimensions
+
+    def embed(self, texts):
+        self.said.extend(texts)
+        counts = [[float(sum(text.count(word) for word in words)) for words in WORDS] for text in texts]
+        vectors = [[*count, 0.0 if any(count) else 1.0] for count in counts]
+        return [[n / sum(m * m for m in vector) ** 0.5 for n in vector] for vector in vectors]
+
+    def embed_query(self, text):
+        return self.embed([text])[0]
+'''
+
+
+class Sentences(Folders):
+    """Of a long text in another script the nearest sentence counts as much as the whole."""
+
+    LONG = "猫在厨房。端口每天换，端口要登记，端口写在表里。备份放在东京，备份留三十天。会议改到周三，会议在二楼。" \
+           "年假要提前两周申请。"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder("package", {"topics_of_a_test.py": TOPICS})
+        self.enterContext(mock.patch.object(sys, "path", [str(self.root / "package"), *sys.path]))
+        self.addCleanup(sys.modules.pop, "topics_of_a_test", None)
+
+    def asked(self, question: str, sentences: int, *texts: str) -> list[str]:
+        """What is found among these texts."""
+        with tempfile.TemporaryDirectory() as root:
+            block = {"kind": "topics_of_a_test:Topics", "dimensions": 6, "threshold": 0.5,
+                     "fused": {**am.shipped("vectors", "backends", "model", "fused"), "near": 0.3, "sentences": sentences}}
+            config = {"vectors": {"backend": "topics", "backends": {"topics": block}}}
+            memory = am.AgentMemory(root, config=config, environment={})
+            for text in texts:
+                memory.remember(text)
+            return [hit.content for hit in memory.recall(question)]
+
+    def test_a_sentence_of_a_long_text_is_found_in_another_language(self) -> None:
+        others = "每周五例行发布", "设计稿放在共享盘"
+        self.assertEqual(self.asked("when to ask for a holiday", 0, self.LONG, *others), [])
+        self.assertEqual(self.asked("when to ask for a holiday", 8, self.LONG, *others), [self.LONG])
+        self.assertEqual(self.asked("what of the weather", 8, self.LONG), [])
+
+    def test_only_the_best_are_looked_into_and_none_in_the_script_of_the_question(self) -> None:
+        texts = [f"{self.LONG}第{number}版" for number in "一二三四"]
+        said = lambda: sys.modules["topics_of_a_test"].Topics.said  # noqa: E731
+        self.asked("when to ask for a holiday", 2, *texts)
+        self.assertEqual(said().count("年假要提前两周申请。"), 2)
+        said().clear()
+        self.asked("年假怎么申请", 8, *texts)
+        self.assertNotIn("年假要提前两周申请。", said())
+
+
 def tokenizer(words: str) -> Any:
     """A tokenizer that knows these words, the first for all others."""
     from tokenizers import Tokenizer, models, pre_tokenizers  # type: ignore[import-not-found, unused-ignore]

@@ -89,6 +89,9 @@ else:
 # ── Words ────────────────────────────────────────────────────────────────────
 
 
+_PATTERNS = 1                        # the form in which they are kept
+
+
 class Patterns:
     """Patterns, compiled when they are first needed.  Long ones can be kept for later processes, as the code of Python's own
     matching engine: with it a pattern is there at once, where to compile those of a `remember` takes 14 ms.
@@ -106,14 +109,14 @@ class Patterns:
         """`re.compile` of a pattern that is ours or of the settings; one with words of a memory must not come here."""
         places, codes = self._kept
         if text in places:
-            flags, groups, names, start, stop = places[text]
             try:
+                flags, groups, names, start, stop = places[text]
                 import _sre  # type: ignore[import-not-found]
                 of, code = {number: name for name, number in names.items()}, array("I", codes[start:stop])
                 index = tuple(map(of.get, range(groups + 1)))
                 made: re.Pattern[str] = _sre.compile(text, flags, code.tolist(), groups, names, index)
                 return made
-            except (ImportError, AttributeError, TypeError, ValueError, RuntimeError):       # the engine checks what it gets
+            except (ImportError, AttributeError, TypeError, ValueError, OverflowError, RuntimeError):    # the engine checks it
                 pass
         made = re.compile(text)
         if len(text) >= self._LONG:
@@ -126,7 +129,8 @@ class Patterns:
         stamp, _, rest = data.partition(b"\n")
         if data and stamp == f"{_engine()} {crc32(rest):08x}".encode():
             head, _, codes = rest.partition(b"\n")
-            self._kept = json.loads(head), codes
+            places = json.loads(head)
+            self._kept = (places if isinstance(places, dict) else {}), codes
 
     def to_bytes(self) -> bytes:
         """All that is worth keeping: for each pattern what `re` gives its engine."""
@@ -148,7 +152,7 @@ def _engine() -> str:
     """Which engine runs the code of patterns, and what it takes for a letter."""
     try:
         import _sre
-        return f"{_sre.MAGIC} {_sre.CODESIZE} {unicodedata.unidata_version} {array('I', [1]).tobytes().hex()}"
+        return f"{_PATTERNS} {_sre.MAGIC} {_sre.CODESIZE} {unicodedata.unidata_version} {array('I', [1]).tobytes().hex()}"
     except (ImportError, AttributeError):
         return "none"
 
@@ -167,6 +171,7 @@ def _assembled(text: str) -> tuple[int, int, dict[str, int], bytes] | None:
 # All that stand in this file would take 9 ms of every cold start.  `re` keeps patterns, too, but asks three times as long.
 PATTERNS = Patterns()
 _pattern = lru_cache(512)(PATTERNS.compiled)
+_unkept = lru_cache(256)(re.compile)         # what masks secrets: a rule of one's own may hold one, and nothing is to switch it off
 
 
 class AgentMemoryError(Exception):
@@ -2348,14 +2353,14 @@ class Redactor:
             ends = [0, *(stop for _, stop, _ in spans)]
             pieces = [f"{text[at:start]}[已脱敏:{label}]" for at, (start, _, label) in zip(ends, spans)]
             text = "".join(pieces) + text[ends[-1]:]
-        return Clean(text, tuple(dict.fromkeys(_pattern(_MARK).findall(text))))
+        return Clean(text, tuple(dict.fromkeys(_unkept(_MARK).findall(text))))
 
     def _spans(self, text: str) -> list[Found]:
         """Where the secrets are, in the text's own positions, sorted and apart."""
         shadow = _shadow(text)
         found = [(i, i + len(form), "secret") for form in self._known for i in _places(form, shadow.flat)]
         if "-----BEGIN" in shadow.flat:
-            found += [(*block.span(), "private_key") for block in _pattern(_ARMOUR).finditer(shadow.flat)]
+            found += [(*block.span(), "private_key") for block in _unkept(_ARMOUR).finditer(shadow.flat)]
         for search in (self._ruled, self._begun, self._labelled, self._columns, self._random):
             found += search(shadow)
         return _apart([*found, *_personal(shadow.flat)] if self._personal else found, shadow)
@@ -2365,7 +2370,7 @@ class Redactor:
         for text, label, gate, when in self._rules:
             if when and not any(word in shadow.low for word in when):
                 continue
-            pattern = _pattern(text)         # all of them would take 4 ms
+            pattern = _unkept(text)         # all of them would take 4 ms
             for match in pattern.finditer(shadow.flat):
                 prefix = match[1] or "" if pattern.groups > 1 else ""
                 start, stop = match.start() + len(prefix), match.end()
@@ -2385,7 +2390,7 @@ class Redactor:
             for i in _places(start, flat):
                 if i < free or flat[i - 1:i].isascii() and flat[i - 1:i].isalnum():
                     continue
-                tail = _pattern(r"(?a:[\w.~-]{0,160})").match(flat, i + len(start))[0].rstrip(".")  # type: ignore[index]
+                tail = _unkept(r"(?a:[\w.~-]{0,160})").match(flat, i + len(start))[0].rstrip(".")  # type: ignore[index]
                 constant = "_" in tail and start[-1].isalnum() and tail.isupper()
                 if len(tail) >= least and not constant and _looks_random(tail):
                     free = _run_end(flat, i + len(start) + len(tail))
@@ -2409,12 +2414,12 @@ class Redactor:
 
     def _after(self, shadow: Shadow, begin: int, end: int, grade: str) -> list[Span]:
         """The value that follows a label, or the several codes or words of a phrase."""
-        between = _pattern(self._between).match(shadow.low, end)
+        between = _unkept(self._between).match(shadow.low, end)
         if not between or grade == "skip":
             return []
         at, kind = between.end(), between.lastgroup or ""
         if grade == "phrase":
-            phrase = _pattern(_PHRASE).match(shadow.low, between.end(kind))
+            phrase = _unkept(_PHRASE).match(shadow.low, between.end(kind))
             return [phrase.span(1)] if phrase else []
         if grade == "codes":
             return _codes(shadow.low, at)
@@ -2431,7 +2436,7 @@ class Redactor:
     def _value(self, flat: str, at: int, grade: str, force: int, limit: int = 1 << 60) -> list[Span]:
         """The span of a credible value that begins at a place, or none."""
         start, stop, quoted = _quoted(flat, at)
-        if not quoted and (match := _pattern(_VALUE).match(flat, start, limit)):
+        if not quoted and (match := _unkept(_VALUE).match(flat, start, limit)):
             stop = match.end() if match.end() == limit else start + len(_trimmed(match[0]))
         value, rest = flat[start:stop], "" if quoted else flat[stop:stop + 12]
         if value.isidentifier() and re.match(r"[(\[]|\s?=\s", rest):
@@ -2444,10 +2449,10 @@ class Redactor:
 
     def _chinese(self, flat: str, start: int, stop: int, quoted: bool) -> list[Span]:
         """A Chinese value: 青山绿水7504, or four to eight characters that are not talk."""
-        value = _pattern(_CHARACTERS).match(flat, start)
+        value = _unkept(_CHARACTERS).match(flat, start)
         if not value or not (value[2] or 4 <= len(value[1]) <= 8) or max(value[1]) > "鿿" or min(value[1]) < "一":
             return []
-        if self._chinese_talk & set(value[0]) or _pattern(self._units).match(flat, value.end()):
+        if self._chinese_talk & set(value[0]) or _unkept(self._units).match(flat, value.end()):
             return []
         return [(start, stop if quoted else value.end())]
 
@@ -2457,7 +2462,7 @@ class Redactor:
         window = shadow.low[low:end]
         if room < 6 or grade not in ("plain", "token", "code") or not any(cue in window for cue in _CUES):
             return []
-        if not (match := _pattern(_BEFORE).search(window)):
+        if not (match := _unkept(_BEFORE).search(window)):
             return []
         start = low + match.start(1)
         value = _trimmed(shadow.flat[start:start + len(match[1])])
@@ -2504,7 +2509,7 @@ class Redactor:
         head = re.split(r"[-_.~+/]", token, maxsplit=1)[0].lower()
         if head in self._ids or re.match(r".*\.[a-z]{2,4}$", token) or len(set(token)) < 12 or _encoded_text(token):
             return False
-        tail, runs = token[len(head) + 1:], len(_pattern(_RUNS).findall(token))
+        tail, runs = token[len(head) + 1:], len(_unkept(_RUNS).findall(token))
         mixed = tail.isalnum() and not tail.isalpha() and tail.strip(_HEXADECIMAL)
         hinted = not self._hints.isdisjoint(re.split("[-_]", token[:24].lower())[:-1])
         whole = len(tail) > 31 and token[len(head)] == "_" and not set("-./+") & set(tail)
@@ -2525,7 +2530,7 @@ class Redactor:
         value = value[:256]
         digits, letters = sum(map(str.isdigit, value)), sum(map(str.isalpha, value))
         filler = not digits and len(set(value)) == 1 and len(value) > 3
-        if not digits + letters or filler or _pattern(_REFERENCE).match(value):
+        if not digits + letters or filler or _unkept(_REFERENCE).match(value):
             return False
         if not letters:
             return _number(value, grade, force) and not re.match(self._units, rest)
@@ -2546,7 +2551,7 @@ def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
     if grade == "code":
         return value.isalnum() and (digits > 0 and 4 <= len(value) <= 10 or force > 2 and len(value) == 4)
     if grade == "loose":                  # "key" is a common word
-        return len(value) > (15 if force > 1 else 19) and random and not _pattern(_UUID).fullmatch(value.lower())
+        return len(value) > (15 if force > 1 else 19) and random and not _unkept(_UUID).fullmatch(value.lower())
     if grade == "token" and (force == 1 or digits):
         return len(value) > 5 if force > 1 else random or digits > 1 and len(value) > 7
     if grade == "token":                  # more letters than a word has
@@ -2556,9 +2561,9 @@ def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
         return force > 2 or len(value) > (3 if force == 2 else 5)
     if force == 2:                        # a word: not one in a sentence, where others follow
         ends = not rest.strip() or rest[0] in ".,;!\n)，。；！）"
-        name = len(value) > 2 and value.isalnum() and not _pattern(_INFLECTED).match(value.lower())
+        name = len(value) > 2 and value.isalnum() and not _unkept(_INFLECTED).match(value.lower())
         return value.count("-") > 1 or name and ends
-    return force == 4 or force == 3 and not (value.islower() and _pattern(_INFLECTED).match(value))
+    return force == 4 or force == 3 and not (value.islower() and _unkept(_INFLECTED).match(value))
 
 
 def _number(value: str, grade: str, force: int) -> bool:
@@ -2575,7 +2580,7 @@ def _looks_random(text: str) -> bool:
     for piece in re.findall(r"[A-Za-z0-9]{8,}", text):
         if len(re.findall(r"[A-Za-z]+|\d+", piece)) > 2:
             return True
-        long = piece.isupper() or piece.islower() and len(piece) > 19 or len(_pattern(_RUNS).findall(piece)) * 3 > len(piece)
+        long = piece.isupper() or piece.islower() and len(piece) > 19 or len(_unkept(_RUNS).findall(piece)) * 3 > len(piece)
         if long and len(piece) > 15 and len(set(piece)) > 6 and not piece.isdigit():
             return True
     return False
@@ -2598,7 +2603,7 @@ def _personal(flat: str) -> Iterator[Found]:
         weighed = sum(int(digit) << 17 - n for n, digit in enumerate(number[:17].rstrip("X")))
         if re.fullmatch(r"1[3-9]\d{9}", number):
             yield *match.span(1), "phone"
-        elif _pattern(_PERSON).fullmatch(number) and "10X98765432"[weighed % 11] == number[-1]:
+        elif _unkept(_PERSON).fullmatch(number) and "10X98765432"[weighed % 11] == number[-1]:
             yield *match.span(1), "id_card"
         elif re.fullmatch(r"(?:62|4\d|5[1-5]|2[2-7]|3[457]|60)\d{11,17}", number) and sum(doubled) % 10 == 0:
             yield *match.span(1), "bank_card"
@@ -2606,7 +2611,7 @@ def _personal(flat: str) -> Iterator[Found]:
 
 def _quoted(flat: str, at: int) -> tuple[int, int, bool]:
     """Where a quoted value begins and ends; unquoted, or never closed, it ends where it begins."""
-    mark = _pattern(r"\\*[\"'`]|\*\*|[“‘「『《【]").match(flat, at)
+    mark = _unkept(r"\\*[\"'`]|\*\*|[“‘「『《【]").match(flat, at)
     if not mark:
         return at, at, False
     start, closing = mark.end(), _CLOSING.get(mark[0], mark[0])
@@ -2620,7 +2625,7 @@ def _quoted(flat: str, at: int) -> tuple[int, int, bool]:
 def _codes(low: str, at: int) -> list[Span]:
     """The recovery codes that follow their label: with a digit, or in parts of one length."""
     spans: list[Span] = []
-    while (match := _pattern(_CODE).match(low, at)) and len(spans) < 64:
+    while (match := _unkept(_CODE).match(low, at)) and len(spans) < 64:
         parts = re.split("[-_]", match[1])
         if match[1].replace("-", "").isalpha() and (len(parts) == 1 or len({len(part) for part in parts}) > 1):
             break
@@ -2646,7 +2651,7 @@ def _trimmed(value: str) -> str:
 
 def _run_end(flat: str, stop: int) -> int:
     """Where the run of token characters ends that a bounded look may have cut."""
-    return _pattern(r"[A-Za-z0-9+/=_-]*").match(flat, stop).end()          # type: ignore[union-attr]
+    return _unkept(r"[A-Za-z0-9+/=_-]*").match(flat, stop).end()          # type: ignore[union-attr]
 
 
 def _places(word: str, text: str) -> Iterator[int]:
@@ -2686,7 +2691,7 @@ def _shadow(text: str) -> Shadow:
         if len(flat) != len(text):
             origin = [i for i, char in enumerate(text) if _shown(char)]
     if any(word in flat for word in ("[已脱敏:", "base64,", " AAAA", "-----BEGIN", "sha256", "sha384", "sha512")):
-        flat = _pattern(_KNOWN).sub(lambda found: _HOLE * len(found[0]), flat)
+        flat = _unkept(_KNOWN).sub(lambda found: _HOLE * len(found[0]), flat)
     return Shadow(flat, flat.lower(), origin)
 
 
@@ -2699,7 +2704,7 @@ def _apart(found: list[Found], shadow: Shadow) -> list[Found]:
         else:
             joined.append((start, stop, label))
     parts = [(*part.span(), label) for start, stop, label in joined
-             for part in _pattern(f"[^{_HOLE}]+").finditer(shadow.flat, start, stop) if part[0].strip()]
+             for part in _unkept(f"[^{_HOLE}]+").finditer(shadow.flat, start, stop) if part[0].strip()]
     if shadow.origin is None:
         return parts
     return [(shadow.origin[start], shadow.origin[stop - 1] + 1, label) for start, stop, label in parts]
@@ -2763,7 +2768,7 @@ def _rule(place: str, rule: Mapping[str, Any]) -> tuple[str, str, str, list[str]
 
 def _check_rule(place: str, pattern: str, gate: str) -> None:
     try:
-        compiled = _pattern(pattern)
+        compiled = _unkept(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise ConfigError(f"{place}: not a regular expression: {error}") from None
     for wrong, why in (
@@ -6046,11 +6051,9 @@ class Splice:
         return array("Q", map(add, places, map([0, *self._moves].__getitem__, stretches)))
 
 
-def only_added(pieces: Sequence[bytes | tuple[int, int]]) -> int:
-    """Where the old entries end, when a new file is all of them and more behind; else 0."""
-    kept = pieces[1] if len(pieces) > 1 else b""
-    more = isinstance(kept, tuple) and kept[0] == len(pieces[0]) and not any(isinstance(piece, tuple) for piece in pieces[2:])
-    return kept[1] if more and isinstance(kept, tuple) else 0
+def only_added(pieces: Sequence[bytes | tuple[int, int]], end: int) -> bool:
+    """Whether a new file is all entries of the old one, which end there, and more behind."""
+    return len(pieces) > 1 and pieces[1] == (len(pieces[0]), end) and not any(isinstance(piece, tuple) for piece in pieces[2:])
 
 
 # ── vectors of a service ──
@@ -6217,6 +6220,7 @@ _MANY = 65_535                       # recalls that are told apart; more count a
 _TOUCH = rf"(?m)^({ID})\t(\d{{1,9}})\t([1-9]|10)\t(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)$"
 _HEAD_OF_VECTORS = 4096              # bytes that hold what vectors.json says of its backend
 _GONE_ROWS = 1000                    # rows of a matrix that may be gone, even when they are more than are left
+_COMPILED = 1 << 22                  # bytes of cache/patterns.bin that are read at most
 _TOUCHES = 65_536                    # bytes of touches.log after which they are folded in
 _SPARE = ".index.spare"              # the index.json before this one, where this one only has more rows
 _PAGE = ID + r"\.md"
@@ -6592,7 +6596,7 @@ class Store:
         self._held: Lock | None = None               # while a transaction runs
         self._defaults_kept = False                  # cache/ was looked at: 100 kB that need not be read at every write
         self._unreadable: dict[str, str] = {}        # pages that could not be read: never overwritten
-        PATTERNS.know(_bytes(self.path("cache", "patterns.bin")) or b"")
+        PATTERNS.know(_begins(self.path("cache", "patterns.bin"), _COMPILED))
 
     def path(self, *names: str) -> str:
         """A path under the root."""
@@ -7302,6 +7306,7 @@ class Store:
             return False
         with self.lock("cache/index.lock"):              # whoever is indexing now would leave words in clear
             self.uncache(("index.lock",), "")
+            _unlink(self.path(_SPARE))
             for name in wrong:
                 if (data := self._opened_bytes(name)) is not None:
                     _replace_file(self.path(name), [self._vault.seal(data)])
@@ -7429,7 +7434,7 @@ class Store:
         pieces, spare = splice.whole(b"[]\n"), list[int]()
         if sealed := self._vault.on():
             self.write("index.json", b"".join(pieces).decode())              # nothing is kept of a sealed file
-        elif not self.small() and (end := only_added(pieces)):
+        elif not self.small() and only_added(pieces, end := _size_of(self.path("index.json")) - len(_INDEX_FRAME[1])):
             spare = self._lengthen_index(pieces, end)
         else:
             _unlink(self.path(_SPARE))
@@ -7471,8 +7476,9 @@ class Store:
             if head["stamp"][:4] != list(_mark_of(index) or ()) or mark != list(_mark_of(spare) or ()):
                 return ""
             with open(os.open(spare, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file, open(index, "rb") as now:
-                if os.fstat(file.fileno()).st_nlink != 1 or not _alone(file.fileno()):
+                if end < same or os.fstat(file.fileno()).st_nlink != 1 or not _alone(file.fileno()):
                     return ""
+                os.fchmod(file.fileno(), 0o600)          # as a new file would have it
                 ready = f"{index}.{os.getpid()}.{os.urandom(4).hex()}.tmp~"      # a crash leaves it to be swept away
                 os.rename(spare, ready)
                 now.seek(same)
@@ -8069,6 +8075,7 @@ def _mark_in(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _begins(path: str, size: int = len(_SEALED)) -> bytes:
+    """The first bytes of a file; none where it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(size)
@@ -8099,13 +8106,15 @@ def _overwritten(path: str, old: bytes, new: bytes) -> bool:
     differ = [at for at, pair in enumerate(zip(old, new)) if pair[0] != pair[1]]
     try:
         file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(file).st_nlink != 1:             # a copy by a second name keeps what it has
+                return False
+            if differ:
+                os.pwrite(file, new[differ[0]:differ[-1] + 1], differ[0])
+        finally:
+            os.close(file)
     except OSError:
         return False
-    try:
-        if differ:
-            os.pwrite(file, new[differ[0]:differ[-1] + 1], differ[0])
-    finally:
-        os.close(file)
     return True
 
 
@@ -9917,7 +9926,8 @@ class AgentMemory:
         asked = guarded.embed_query(query) if backend.remote else guarded.embed([query])[0]
         stamp, kept = self._stamp(backend, asked), kept and not self._would_lose(backend)
         matrix = self._store.matrix(stamp) if isinstance(asked, list) else None
-        least = floor / 2 if fused and fused["sentences"] else floor
+        count = fused.get("sentences", 0) if fused else 0
+        least = floor / 2 if count else floor
         if matrix is not None:
             near = self._near_rows(matrix, asked, least, seen, allowed, lambda texts: self._embedded(stamp, guarded, texts, kept))
         else:
@@ -9925,8 +9935,8 @@ class AgentMemory:
             vectors = self._vectors(stamp, guarded, memories, kept)
             same = {id: vector for id, vector in vectors.items() if id in memories and type(vector) is type(asked)}
             near = {seen.memories.number(id): cosine for id, cosine in nearest(asked, same, least)}
-        if fused and fused["sentences"]:
-            near |= self._by_sentence(guarded, asked, near, seen.memories, query, fused["sentences"])
+        if count:
+            near |= self._by_sentence(guarded, asked, near, seen.memories, query, count)
         return {number: cosine for number, cosine in near.items() if cosine >= floor}
 
     def _by_sentence(self, encoder: Any, asked: Any, near: dict[int, float], shelf: Shelf, query: str,
@@ -9935,14 +9945,15 @@ class AgentMemory:
 
         Words cannot tell which of them was meant, and in a vector of the whole each sentence is blurred.
         """
-        chinese, found = re.search(HAN, query) is not None, dict[int, float]()
-        for number, cosine in foremost(near):
+        chinese, parts = re.search(HAN, query) is not None, dict[int, list[str]]()
+        for number, _ in foremost(near):
             text = shelf.at(number).content
-            if len(found) < count and (re.search(HAN, text) is not None) != chinese:
-                parts = sentences_of(text)
-                best = nearest(asked, dict(zip(parts, encoder.embed(parts))), -1.0)[0][1] if len(parts) > 1 else cosine
-                found[number] = (cosine + best) / 2
-        return found
+            if len(parts) < count and (re.search(HAN, text) is not None) != chinese:
+                parts[number] = sentences_of(text)
+        said = list(dict.fromkeys(part for several in parts.values() if len(several) > 1 for part in several))
+        cosines = dict(nearest(asked, dict(zip(said, encoder.embed(said))), -1.0)) if said else {}
+        return {number: (near[number] + max(map(cosines.__getitem__, several))) / 2
+                for number, several in parts.items() if len(several) > 1}
 
     def _near_rows(self, matrix: Matrix, asked: list[float], floor: float, seen: Snapshot, allowed: Allowed,
                    embedded: Callable[[Mapping[str, Clean]], dict[str, Any]]) -> dict[int, float]:

@@ -4948,7 +4948,13 @@ class Recalling(Spec):
         self.memory.recall("猫")
         self.assertEqual((path.stat().st_ino, path.read_text(encoding="utf-8")), (before, am.page(self.memory.get(id))))
 
-        path.rename(elsewhere)                               # a link is never written through
+        os.link(path, elsewhere)                             # nor is a copy by a second name
+        kept = elsewhere.read_bytes()
+        self.memory.recall("猫")
+        self.assertEqual(elsewhere.read_bytes(), kept)
+        self.assertNotEqual(path.read_bytes(), kept)
+
+        path.replace(elsewhere)                              # a link is never written through
         path.symlink_to(elsewhere)
         kept = elsewhere.read_bytes()
         self.memory.recall("猫")
@@ -5739,12 +5745,22 @@ class Large(Spec):
             spoil()
             self.grow(2)
 
-    def test_what_is_forgotten_or_sealed_leaves_it(self) -> None:
-        id = self.memory.remember("the word is xylophone").id
+    def test_what_is_forgotten_or_taken_back_leaves_it_wherever_it_stood(self) -> None:
+        for later in (2, 1, 0):
+            with self.subTest(later):
+                id = self.memory.remember("the word is xylophone").id
+                self.grow(later)
+                self.memory.forget(id)
+                self.assertNotIn(b"xylophone", self.on_disk())
+                self.assertFalse((self.root / ".index.spare").exists())
         self.grow(2)
-        self.memory.forget(id)
-        self.assertNotIn(b"xylophone", self.on_disk())
+        self.memory.remember("the word is glockenspiel")
+        self.memory.undo()
         self.assertFalse((self.root / ".index.spare").exists())
+        ids = [self.memory.remember(text).id for text in ("the first of two is red", "the second of two is blue")]
+        self.memory.recall("of two is")                      # both rows at the end change with the next write
+        self.grow(2)
+        self.assertEqual([row["access_count"] for row in self.index() if row["id"] in ids], [1, 1])
         self.grow(2)
         (self.root / "index.json").unlink()
         self.reopen(config=self.SMALL).recall("note")
@@ -6075,6 +6091,14 @@ class Large(Spec):
         self.assertNotIn(key, self.on_disk())
         self.assertNotIn(am.key_of("id", ids[1]).to_bytes(8, sys.byteorder), self.on_disk())
         self.agree()
+
+    @unittest.skipUnless(HAS_CRYPTOGRAPHY, "needs cryptography")
+    def test_turning_encryption_on_leaves_no_index_in_the_clear(self) -> None:
+        self.memory.remember("the word is xylophone")
+        self.grow(2)
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "on"
+        self.reopen(config=self.SMALL).sync()
+        self.assertEqual([path for path in self.root.iterdir() if path.is_file() and b"xylophone" in path.read_bytes()], [])
 
     @unittest.skipUnless(HAS_CRYPTOGRAPHY, "needs cryptography")
     def test_while_encryption_is_on_nothing_is_indexed_and_all_is_found(self) -> None:
@@ -7278,11 +7302,27 @@ class KeptPatterns(unittest.TestCase):
 
     def test_what_is_damaged_or_of_another_engine_is_let_be(self) -> None:
         _, data = self.kept()
-        for bad in (b"", b"\n", data[:-3], data[:200], data[:-1] + bytes([data[-1] ^ 1]), b"9" + data[1:], data + b"x"):
+        stamp = data.partition(b" ")[0]
+        for bad in (b"", b"\n", data.replace(stamp, b"0", 1), data[:-3], data[:200], data[:-1] + bytes([data[-1] ^ 1]),
+                    b"9" + data[1:], data + b"x"):
             fresh = am.Patterns()
             fresh.know(bad)
             self.assertEqual(fresh.compiled(self.TEXTS[0]).pattern, self.TEXTS[0])
             self.assertEqual(fresh.new, [self.TEXTS[0]])
+
+    def test_none_that_masks_is_kept_and_no_file_in_its_place_stops_a_command(self) -> None:
+        with tempfile.TemporaryDirectory() as root:
+            Path(root, "config.yaml").write_text("security:\n  redact_patterns:\n    - label: project\n"
+                                                 "      pattern: 'zzz-the-secret-project-[a-z]{4,30}'\n", encoding="utf-8")
+            script = [sys.executable, str(SCRIPT), "--root", root]
+            said = "我们决定采用 Redis 做缓存，密码是 hunter2，zzz-the-secret-project-bluebird"
+            subprocess.run([*script, "remember", said], check=True, capture_output=True)
+            kept = Path(root, "cache", "patterns.bin")
+            self.assertNotIn(b"secret-project", kept.read_bytes())
+            self.assertNotIn(b"hunter2", kept.read_bytes())
+            kept.unlink()
+            kept.mkdir()
+            subprocess.run([*script, "recall", "Redis"], check=True, capture_output=True)
 
     def test_where_an_engine_has_no_such_code_they_compile_as_ever(self) -> None:
         with mock.patch("re._compiler._code", side_effect=AttributeError):

@@ -33,7 +33,7 @@ class Hooked(unittest.TestCase):
     code = HERE
 
     def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))      # a late hook syncs behind it
         self.root, self.work = self.folder / "memory", self.folder / "home" / "shop"
         self.work.mkdir(parents=True)
         self.memory = self.enterContext(am.AgentMemory(self.root, environment={}))

@@ -33,7 +33,8 @@ class Hooked(unittest.TestCase):
     code = HERE
 
     def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))      # a late hook syncs behind it
+        # A hook that was late has cache/ put in order behind it, and perhaps still does.
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
         self.root, self.work = self.folder / "memory", self.folder / "home" / "shop"
         self.work.mkdir(parents=True)
         self.memory = self.enterContext(am.AgentMemory(self.root, environment={}))

@@ -721,7 +721,7 @@ def from_row(row: object) -> Memory:
             known[key] = value
         elif key in Memory._fields:
             known[key] = _shaped(key, value)
-    foreign = "".join(f"{key}: {json.dumps(row[key], ensure_ascii=False)}\n" for key in row if key not in known)
+    foreign = "".join(f"{key}: {_in_json(row[key])}\n" for key in row if key not in known)
     known["content"] = Clean(row["content"], known.get("redacted", ()))
     return Memory(**{**known, "extra": known.get("extra", "") + foreign} if foreign else known)
 
@@ -786,7 +786,7 @@ def rows_by_rank(data: bytes, rooms: Collection[str], project: str | None, least
         said = json.loads(b'{"room": %s}' % fields)
         if said["room"] in rooms:
             order.setdefault((-said["importance"], not said["execution_verified"]), []).extend(dated)
-    named = json.dumps(project, ensure_ascii=False).encode() if project and project.isprintable() else b""
+    named = _in_json(project).encode() if project and project.isprintable() else b""
     rows = (data[data.rfind(b"\n", 0, at) + 1:data.find(b"\n", at)].removesuffix(b",")
             for _, dated in sorted(order.items()) for _, at in sorted(dated, reverse=True))       # of one second, the later first
     return (row for row in rows if not named or b'"project": ' + named in row or b'"project": "' not in row)
@@ -3050,16 +3050,16 @@ class Inspector:
     def _fence(self) -> re.Pattern[str]:
         """A tag that closes a fence or opens a turn."""
         return _pattern(rf"(?i){_OPENING}\s{{0,3}}/?\s{{0,3}}(?:{_plainly(self._settings, 'fences')})(?![a-z0-9])"
-                          rf"|{_OPENING}/?(?:{_plainly(self._settings, 'role_tags')})>(?=[^<\s])|<[|｜]|\[/?INST\]|<</?SYS>>")
+                        rf"|{_OPENING}/?(?:{_plainly(self._settings, 'role_tags')})>(?=[^<\s])|<[|｜]|\[/?INST\]|<</?SYS>>")
 
     @cached_property
     def _active(self) -> re.Pattern[str]:
         """What acts or fetches when shown, and carries something along or hides it."""
         schemes, blocks = _plainly(self._settings, 'active_schemes'), _plainly(self._settings, 'active_blocks', 4)
         return _pattern(r"(?i)!?\[[^\]\n]{0,200}\]\([^)\s]{0,200}(?:\{|%7b|\$)|!\[[^\]\n]{0,200}\]\((?:http:|https?://\d)"
-                          rf"|(?<![a-z])(?:{schemes}):(?:/|[^\s:]{{0,40}}[(=])|<[a-z][^<>]{{0,200}}\son[a-z]{{4,12}}\s?="
-                          rf"|<(?:script|iframe)|<%[*~=]?\s|```\s?(?:{blocks})"
-                          r"|<[a-z][^<>]{0,200}(?:display\s?:\s?none|font-size\s?:\s?0|visibility\s?:\s?hidden|opacity\s?:\s?0\b)")
+                        rf"|(?<![a-z])(?:{schemes}):(?:/|[^\s:]{{0,40}}[(=])|<[a-z][^<>]{{0,200}}\son[a-z]{{4,12}}\s?="
+                        rf"|<(?:script|iframe)|<%[*~=]?\s|```\s?(?:{blocks})"
+                        r"|<[a-z][^<>]{0,200}(?:display\s?:\s?none|font-size\s?:\s?0|visibility\s?:\s?hidden|opacity\s?:\s?0\b)")
 
     @cached_property
     def _describing(self) -> re.Pattern[str]:
@@ -3625,8 +3625,8 @@ class Language:
         assign, units = any_of(self._says["assign"]), any_of(word for words in self._says["units"].values() for word in words)
         value = rf"(?:「[^「」\n]+」|(?:[~.]{{0,2}}/)?{_WORD}(?::\d+)*+(?:\s*{units})?)"
         return _pattern(rf"(?:\s+(?:of|for)\s+(?:the\s+)?(?P<of>{_NAME}))?"
-                          rf"(?P<link>(?:\s*(?:{assign}|(?:从|由|from)\s*{value}(?=\s*{assign}))){{0,6}}+)"
-                          rf"\s*(?P<value>{value})")
+                        rf"(?P<link>(?:\s*(?:{assign}|(?:从|由|from)\s*{value}(?=\s*{assign}))){{0,6}}+)"
+                        rf"\s*(?P<value>{value})")
 
     # ── names ──
 
@@ -4064,10 +4064,10 @@ class Analyzer:
         """The terms of a query; its stop words only where there is nothing else."""
         if self.seed:
             return Asked(Counter(tokenize_terms(query)), _names(query))
-        query = _pattern(_MARK).sub(" ", query)                    # what was masked is not asked for
-        said, days = list(self._terms(query)), date_terms(compatible(query))
-        dated = frozenset(said).difference(self._terms(undated(compatible(query)))) if days else frozenset[str]()
-        words = [[*self._word(piece, True)] for run, piece in _cut(compatible(query)) if not run]
+        text = compatible(_pattern(_MARK).sub(" ", query))         # what was masked is not asked for
+        said, days = list(self._terms(text)), date_terms(text)
+        dated = frozenset(said).difference(self._terms(undated(text))) if days else frozenset[str]()
+        words = [[*self._word(piece, True)] for run, piece in _cut(text) if not run]
         return Asked(Counter([*said, *days] or [term for terms in words for term in terms]), dated=dated,
                      parts={terms[0]: terms[1:] for terms in words if len(terms) > 1})
 
@@ -6107,6 +6107,11 @@ def head_of(data: bytes) -> tuple[dict[str, Any] | None, bytes]:
     return head, start + found + b"\n" if rest[:1] == b"\n" else b""
 
 
+def made_by(found: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
+    """Whether vectors of which a file says this are those of this backend."""
+    return all(found.get(key) == value for key, value in of.items())
+
+
 def empty_vectors(head: Mapping[str, Any]) -> bytes:
     """vectors.json without an entry."""
     return json.dumps({**head, "vectors": {}}, ensure_ascii=False).encode() + b"\n"
@@ -6951,8 +6956,8 @@ class Store:
         """The dense vectors of a backend; None where they must not lie in the clear, or somebody else laid them out."""
         while not self._vault.on():
             try:
-                mark, found = _mark_of(self.path("vectors.json")), self.vectors_of()
-                if mark is None or any(found.get(key) != value for key, value in of.items()):
+                mark = _mark_of(self.path("vectors.json"))
+                if mark is None or not made_by(self.vectors_of(), of):
                     return Matrix(Places(), of["dim"], _nothing, _nothing)
                 return self._matrix_of(mark, of["dim"])
             except (_Replaced, FileNotFoundError):
@@ -7033,7 +7038,7 @@ class Store:
         The lock must be held.  What stays is copied by the kernel: 100,000 vectors of 1,024 are 1.2 GB: 1 to 2 s.
         """
         found = self.vectors_of()
-        same = all(found.get(key) == value for key, value in of.items())
+        same = made_by(found, of)
         lines, places, name = self._vector_lines() if same else (None, Places(), "")
         old = self.vectors()["vectors"] if same and lines is None else {}
         gone = gone & {key_of("id", id) for id in old} if lines is None else {key for key in gone if places.number(key) >= 0}
@@ -8866,9 +8871,9 @@ class RuleDigester:
         self._kind_of = {word.lower(): kind for kind, listed in settings["labels"].items() for word in listed}
         self._role_of = {word.lower(): role for role, listed in settings["roles"].items() for word in listed}
         self._label = _pattern(rf"([^\s:：，,。(（=·a-z]{{0,10}}?|(?:[a-z]+ ){{0,2}})({_phrases(self._kind_of)})"
-                                 r"(\s*(?:：|(?<![a-z]):|:(?!\S))\s*|$)")
+                               r"(\s*(?:：|(?<![a-z]):|:(?!\S))\s*|$)")
         self._value = _pattern(rf"[^\s:：，,]{{0,8}}{noun}(?:(?<![a-z])\s?[:：](?=.{{0,20}}[a-z0-9·])"
-                                 r"|:(?=.{0,40}[\d/~_·])).{1,80}$")
+                               r"|:(?=.{0,40}[\d/~_·])).{1,80}$")
         opens = _opening(settings["roles"])
         self._turn = _pattern(f"(?im){opens}")
         lead, fence = rf"(?:{opens}[ \t]*|[ \t]{{0,3}})", "(?P=fence)"
@@ -9928,8 +9933,8 @@ class AgentMemory:
         state = [seen.epoch, len(seen.memories.rows.keys), *stamp.values()]
         known = self._store.cached("vectors_state.json")
         if known != {"of": state, "file": list(self._store.mark_of("vectors.json") or ())} and not self._would_lose(backend):
-            found, rows, may = self._store.vectors_of(), seen.memories.rows, corpus.within(None, None)
-            have = self._store.vector_keys() if {key: found.get(key) for key in stamp} == stamp else set[int]()
+            rows, may = seen.memories.rows, corpus.within(None, None)
+            have = self._store.vector_keys() if made_by(self._store.vectors_of(), stamp) else set[int]()
             missing = [number for number in filter(may, rows.living()) if rows.keys[number] not in have]
             self._embedded(stamp, backend.vectorizer, {m.id: m.content for m in map(seen.memories.at, missing)}, True)
             held = {"of": state, "file": self._store.mark_of("vectors.json") or ()}
@@ -9998,8 +10003,7 @@ class AgentMemory:
 
     def _vectors(self, mark: Mapping[str, Any], guarded: Any, memories: Mapping[str, Memory], kept: bool) -> dict[str, Any]:
         """The vector of every memory, all of vectors.json read; what is missing is embedded now."""
-        found = self._store.vectors_of()
-        vectors = dict(self._store.vectors()["vectors"]) if {key: found.get(key) for key in mark} == mark else {}
+        vectors = dict(self._store.vectors()["vectors"]) if made_by(self._store.vectors_of(), mark) else {}
         missing = {id: memory.content for id, memory in memories.items() if id not in vectors}
         return vectors | self._embedded(mark, guarded, missing, kept)
 

@@ -99,7 +99,7 @@ class Patterns:
     The code holds for the version that made it; under another one, or where an engine has none, patterns compile as ever.
     """
 
-    _LONG, _MANY = 24, 400                   # characters of a pattern that is worth it; patterns, then the old ones go
+    _LONG, _MANY = 12, 400                   # characters of a pattern that is worth it; patterns, then the old ones go
 
     def __init__(self) -> None:
         self._kept: tuple[dict[str, list[Any]], bytes] = {}, b""     # pattern → flags, groups, where its code begins and ends
@@ -684,6 +684,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
+_BLANK = {key: getattr(Memory, key, "") for key in Memory._fields}
 _ROW_TYPES = {key: _KINDS.get(key, (str,)) for key in Memory._fields if key not in _TUPLES}
 
 
@@ -711,7 +712,7 @@ def from_row(row: object) -> Memory:
     """A row of index.json as a memory.  ValueError says what is wrong with it."""
     if not isinstance(row, dict):
         raise ValueError("a row that is no object")
-    if not isinstance(row.get("id"), str) or not re.fullmatch(ID, row["id"]):
+    if not isinstance(row.get("id"), str) or not _pattern(ID).fullmatch(row["id"]):
         raise ValueError(f"a row whose id is no id: {row.get('id')!r:.40}")
     if not isinstance(row.get("content"), str):
         raise ValueError(f"{row['id']} has no text")
@@ -723,7 +724,11 @@ def from_row(row: object) -> Memory:
             known[key] = _shaped(key, value)
     foreign = "".join(f"{key}: {_in_json(row[key])}\n" for key in row if key not in known)
     known["content"] = Clean(row["content"], known.get("redacted", ()))
-    return Memory(**{**known, "extra": known.get("extra", "") + foreign} if foreign else known)
+    if foreign:
+        known["extra"] = known.get("extra", "") + foreign
+    memory = object.__new__(Memory)                  # its fields were just looked at one by one
+    vars(memory).update({**_BLANK, **known})
+    return memory
 
 
 def _shaped(key: str, value: Any) -> Any:
@@ -800,6 +805,15 @@ def page(memory: Memory) -> str:
         lines.append(f"redacted: {scalar(','.join(memory.redacted))}")
     lines += [f"{key}: {scalar(row[key])}" for key in list(row)[len(_SPEC_FIELDS):] if key != "extra"]
     return "---\n" + "\n".join(lines) + "\n" + memory.extra + f"---\n\n{memory.content}\n"
+
+
+def recounted(text: str, old: Memory, new: Memory) -> str:
+    """The page of a memory whose recalls alone have changed, made of the page before: a tenth of the time."""
+    for key in ("importance", "access_count", "last_accessed"):      # the lines of a front matter come before all others like them
+        was, now = scalar(getattr(old, key)), scalar(getattr(new, key))
+        if was != now:
+            text = text.replace(f"\n{key}: {was}\n", f"\n{key}: {now}\n", 1)
+    return text
 
 
 _PLAIN = r"[\w./,+-]+(?: [\w./,+-]+)*"
@@ -1945,8 +1959,9 @@ digest:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
-_LAYOUT = 3                            # of what `parsed_defaults` makes of the text: one more whenever that changes
+_LAYOUT = 4                            # of what `parsed_defaults` makes of the text: one more whenever that changes
 _RULE_LISTS = ("security.redact_patterns", "suspicion.rules")
+_CHECKED = (*_RULE_LISTS, "security.labels", "security.prefixes")        # lists of maps the tests have checked
 # Sections whose keys are names of the user's own.
 _OPEN = r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)|suspicion\.words"
 _UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_verified", "time_decay_days")
@@ -1975,6 +1990,7 @@ class Settings(Record):
     environment: Mapping[str, str]
     secrets: Mapping[str, str]           # what <root>/.env holds
     notes: tuple[str, ...] = ()          # settings that were given and do nothing
+    own: frozenset[str] = frozenset()    # sections in which something was laid over the shipped settings
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -2025,8 +2041,9 @@ def spoken_language(asked: str | None, environment: Mapping[str, str] | None = N
 
 
 @lru_cache(1)
-def parsed_defaults() -> str:
-    """The shipped settings as a line that names this very text, and as JSON, which reads ten times as fast as YAML."""
+def parsed_defaults() -> bytes:
+    """The shipped settings as a line that names this very text, and a line of JSON for each section, for the longest ones each
+    of their parts: JSON reads ten times as fast as YAML, and what is not needed is not read."""
     values = read_yaml(DEFAULTS)[0]
     for path in _RULE_LISTS:
         section, name = path.split(".")
@@ -2037,8 +2054,9 @@ def parsed_defaults() -> str:
         marks, pieces = _gate(words)
         values["suspicion"]["words"][name] = {"words": words, "gate": [sorted(marks), pieces]}
     from zlib import crc32
-    text = json.dumps(values, ensure_ascii=False)
-    return f"{_defaults_stamp()} {crc32(text.encode()):08x}\n{text}"
+    parts = {f"{long}.{name}": part for long in ("security", "suspicion") for name, part in values.pop(long).items()}
+    text = "\n".join(f"{path}: {json.dumps(part, ensure_ascii=False)}" for path, part in (values | parts).items()).encode()
+    return f"{_defaults_stamp()} {crc32(text):08x}\n".encode() + text
 
 
 def _without_examples(rule: Any) -> Any:
@@ -2084,33 +2102,73 @@ class ShippedWords(list[str]):
         super().__init__(words)
 
 
-def _unpacked(text: str) -> dict[str, Any]:
-    """The settings that `parsed_defaults` has made JSON of."""
-    values: dict[str, Any] = json.loads(text)
-    values["suspicion"]["words"] = {name: ShippedWords(**made) for name, made in values["suspicion"]["words"].items()}
-    for path in _RULE_LISTS:
-        section, name = path.split(".")
-        values[section][name] = [ShippedRule(rule) for rule in values[section][name]]
-    return values
+class Sections(MutableMapping):                         # type: ignore[type-arg]
+    """The settings by section, of the lines `parsed_defaults` made; one is read when it is asked for: a recall needs a fifth."""
+
+    def __init__(self, lines: Iterable[tuple[str, bytes]], within: str = "") -> None:
+        self._within = within
+        self._read: dict[str, Any] = {}
+        self._lines: dict[str, list[tuple[str, bytes]]] = {}
+        for path, line in lines:
+            name, _, rest = path.partition(".")
+            self._lines.setdefault(name, []).append((rest, line))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            [(rest, line), *_], path = self._lines[name], self._within + name
+            self._read[name] = Sections(self._lines[name], f"{path}.") if rest else _unpacked(path, json.loads(line.decode()))
+        return self._read[name]
+
+    def __setitem__(self, name: str, section: Any) -> None:
+        self._lines[name], self._read[name] = [], section
+
+    def __delitem__(self, name: str) -> None:
+        del self._lines[name]
+        self._read.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+def _lines_of(text: bytes) -> Iterator[tuple[str, bytes]]:
+    """Each line of what `parsed_defaults` made, as the path of a part and its JSON."""
+    for line in text.split(b"\n"):
+        path, _, part = line.partition(b": ")
+        yield path.decode(), part
+
+
+def _unpacked(path: str, part: Any) -> Any:
+    """A part of the settings that `parsed_defaults` has made JSON of."""
+    if path == "suspicion.words":
+        return {name: ShippedWords(**made) for name, made in part.items()}
+    if path in _CHECKED:
+        return [ShippedRule(rule) for rule in part]
+    return part
 
 
 def shipped(*names: str) -> Any:
     """A section of the shipped settings: shipped("digest", "llm"); all of them without a name."""
-    found: Any = _unpacked(parsed_defaults().partition("\n")[2])
+    found: Any = Sections(_lines_of(parsed_defaults().partition(b"\n")[2]))
     for name in names:
         found = found[name]
     return found
 
 
-def known_defaults(root: str) -> str:
-    """The JSON an earlier process left of `parsed_defaults` in cache/, "" when it is of another text."""
+def known_defaults(root: str) -> bytes:
+    """The JSON an earlier process left of `parsed_defaults` in cache/, b"" when it is of another text."""
     from zlib import crc32
     try:
         with open(os.path.join(root, "cache", "settings.json"), "rb") as file:
             stamp, _, values = file.read().partition(b"\n")
     except OSError:
-        return ""
-    return values.decode() if stamp.decode("utf-8", "replace") == f"{_defaults_stamp()} {crc32(values):08x}" else ""
+        return b""
+    return values if stamp.decode("utf-8", "replace") == f"{_defaults_stamp()} {crc32(values):08x}" else b""
 
 
 def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str, str] | None = None,
@@ -2119,14 +2177,15 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
     environment = os.environ if environment is None else environment
     root = find_root(os.fspath(root) if root is not None else None, environment)
     # From cache/ the shipped settings are read in 1 ms instead of 15.
-    values = _unpacked(known_defaults(root) or parsed_defaults().partition("\n")[2])
-    notes: list[str] = []
+    values = Sections(_lines_of(known_defaults(root) or parsed_defaults().partition(b"\n")[2]))
+    notes, own = list[str](), {*(override or ())}
     shipped = os.path.join(_HERE, "config.yaml")
     for path in (shipped if _CHECKOUT else "", os.path.join(root, "config.yaml")):
         text = _read(path) if path else None
         if text is not None and text != DEFAULTS:
             found, lines = _parse(path, text)
             merge(values, found, "", _Place(path, lines))
+            own |= found.keys()
             unused = [key for key in found.get("retrieval") or () if key in _UNUSED] if path != shipped else []
             notes += [f"{path}: retrieval.{key} is accepted and does nothing" for key in unused]
     if override:
@@ -2137,7 +2196,7 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
                               f"rooms: {', '.join(values['rooms'])}")
     rooms = {name: _room(name, block) for name, block in values["rooms"].items()}
     kept = _read(os.path.join(root, ".env"))
-    return Settings(root, values, rooms, environment, read_env(kept) if kept else {}, tuple(notes))
+    return Settings(root, values, rooms, environment, read_env(kept) if kept else {}, tuple(notes), frozenset(own))
 
 
 class _Place(dict[str, int]):
@@ -2184,7 +2243,7 @@ def _room(name: str, block: Any) -> Room:
     return Room(name, block, name)
 
 
-def merge(base: dict[str, Any], over: Mapping[str, Any], path: str, place: Callable[[str], str]) -> None:
+def merge(base: MutableMapping[str, Any], over: Mapping[str, Any], path: str, place: Callable[[str], str]) -> None:
     """Lay settings over others, in place.  A wrong key, type or range is a ConfigError with its place."""
     for key, value in over.items():
         dotted = f"{path}.{key}" if path else key
@@ -2195,7 +2254,7 @@ def merge(base: dict[str, Any], over: Mapping[str, Any], path: str, place: Calla
             known = base.get(key)
             days = value if isinstance(value, dict) else {"retention_days": value}
             base[key] = {**(known if isinstance(known, dict) else {}), **days}
-        elif isinstance(base.get(key), dict) and isinstance(value, dict):
+        elif isinstance(base.get(key), (dict, Sections)) and isinstance(value, dict):
             merge(base[key], value, dotted, place)
         elif (dotted in _RULE_LISTS or path == "digest.signs") and isinstance(value, list):
             # A list of one's own never switches the shipped rules off.
@@ -2228,11 +2287,12 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
         raise ConfigError(f"{place(dotted)}: {dotted} is not the NAME_IN_CAPITALS of a key",
                           "the key itself belongs into the .env of the data root")
     number = isinstance(new, (int, float)) and not isinstance(new, bool)
+    kind = dict if isinstance(old, Sections) else type(old)
     fits = {bool: isinstance(new, bool), int: number and isinstance(new, int), float: number,
             str: isinstance(new, str), list: isinstance(new, list), dict: isinstance(new, dict)}
-    if not fits.get(type(old), True):
+    if not fits.get(kind, True):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list",
-                  dict: "a map"}[type(old)]
+                  dict: "a map"}[kind]
         raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {new!r:.40}")
     low, high = _RANGES.get(dotted.rpartition(".")[2], (min(old, 1) if isinstance(old, int) else 0, 10 ** 9))
     if number and not low <= new <= high:
@@ -2365,7 +2425,7 @@ class Redactor:
             ends = [0, *(stop for _, stop, _ in spans)]
             pieces = [f"{text[at:start]}[已脱敏:{label}]" for at, (start, _, label) in zip(ends, spans)]
             text = "".join(pieces) + text[ends[-1]:]
-        return Clean(text, tuple(dict.fromkeys(_unkept(_MARK).findall(text))))
+        return Clean(text, tuple(dict.fromkeys(_unkept(_MARK).findall(text) if "[已脱敏:" in text else ())))
 
     def _spans(self, text: str) -> list[Found]:
         """Where the secrets are, in the text's own positions, sorted and apart."""
@@ -2503,6 +2563,8 @@ class Redactor:
     def _random(self, shadow: Shadow) -> Iterator[Found]:
         """Long random tokens nobody named; digests and UUIDs only beside a word such as 令牌."""
         flat, free = shadow.flat, 0
+        if max(map(len, flat.split()), default=0) < 20:
+            return
         for match in re.finditer(r"[A-Za-z0-9_+/~.-]{20,256}={0,2}", flat):
             start, token = match.start(), match[0].rstrip(".=/-")
             if start < free or token[:1] in "/." or flat[match.end():match.end() + 1] in ("@", "(") or not _looks_random(token):
@@ -2676,6 +2738,8 @@ def _places(word: str, text: str) -> Iterator[int]:
 
 def _storable(text: str) -> str:
     """Text with LF line ends, without control characters, lone surrogates and outer blanks."""
+    if text.isprintable():
+        return text.strip()
     text = re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text.replace("\r\n", "\n").replace("\r", "\n"))
     try:
         text.encode()
@@ -2757,11 +2821,15 @@ def _words(place: str, values: list[Any]) -> list[str]:
 
 def _entries(settings: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place, entry) of a list of maps, with all their fields; one that is wrong is an error that names it."""
+    shape = _SHAPES[name]
     for at, entry in enumerate(settings[name]):
-        place, shape = f"security.{name}[{at}]", _SHAPES[name]
+        place = f"security.{name}[{at}]"
         if not isinstance(entry, dict) or not entry.keys() <= shape.keys():
             raise ConfigError(f"{place} must be a map of {', '.join(shape)}")
         whole: dict[str, Any] = type(entry)({field: entry.get(field, kind()) for field, kind in shape.items()})
+        if isinstance(entry, ShippedRule):
+            yield place, whole
+            continue
         for field, value in whole.items():
             if type(value) is not shape[field] or not value and field in ("label", "grade", "min", "pattern"):
                 raise ConfigError(f"{place}: {field} must be a {shape[field].__name__}, not {value!r:.60}")
@@ -2883,11 +2951,14 @@ class Inspector:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
-        self._slots = {name: _texts(settings["words"], name) for name in settings["words"]}
         looks, variants = str(settings["look_alikes"]), str(settings["variants"])
         self._variants = str.maketrans(variants[::2], variants[1::2])
         self._looks = str.maketrans(looks[::2], looks[1::2])
         self._ready: dict[str, re.Pattern[str]] = {}
+
+    def ready(self) -> None:
+        """Read the rules, and refuse those that cannot be used; else the first text does."""
+        self._rules  # noqa: B018
 
     def inspect(self, text: str) -> Inspection:
         """What to do with a text, and why; the verdict on a text never depends on another."""
@@ -2911,6 +2982,11 @@ class Inspector:
         return self._inert(_visible(text))
 
     # ── what it says ──
+
+    @cached_property
+    def _slots(self) -> dict[str, list[str]]:
+        """The lists of words that patterns name."""
+        return {name: _texts(self._settings["words"], name) for name in self._settings["words"]}
 
     @cached_property
     def _rules(self) -> list[tuple[str, bool, str, list[_Gate]]]:
@@ -4155,9 +4231,8 @@ class Analyzer:
         return [*forms, *(word[:max(1, len(word) - 1)] if word.isascii() and word.isalpha() else word for word in words)]
 
     def _may_have(self, spelt: str, hints: Collection[str]) -> bool:
-        accented = "[\u00c0-\u024f\u0300-\u036f\u0386-\u045f\u1e00-\u1fff]"
         return any(map(spelt.__contains__, hints)) or (
-            not self.seed and not spelt.isascii() and re.search(accented, spelt) is not None)
+            not self.seed and not spelt.isascii() and _pattern(_ACCENTED).search(spelt) is not None)
 
     def _wanted(self, chunk: str, words: frozenset[str], hints: Collection[str]) -> list[str]:
         """Which of these words, or lone characters, a chunk has; to cut it takes three times as long as `_word_terms`."""
@@ -4289,6 +4364,7 @@ def foremost(scores: Mapping[K, float], count: int | None = None) -> list[tuple[
 
 
 _TERMS_FORM = 1                      # changes when the terms of a text do
+_ACCENTED = "[\u00c0-\u024f\u0300-\u036f\u0386-\u045f\u1e00-\u1fff]"
 _SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": (), "traditional": "", "whatever": ()}
 
 
@@ -6858,13 +6934,14 @@ class Store:
         looked = seen.signature == self._looked and len(seen.memories) <= self._settings["store"]["watch_pages"]
         if seen.memories.counts or not looked or os.path.exists(self.path(".journal.json")):
             return False
-        was = {id: page(seen.memories.written(seen.memories.number(id))).encode() for id in touched}
-        if any(_bytes(self.page_path(id)) != text for id, text in was.items()):
+        before = {id: seen.memories.written(seen.memories.number(id)) for id in touched}
+        was = {id: page(memory) for id, memory in before.items()}
+        if any(_bytes(self.page_path(id)) != text.encode() for id, text in was.items()):
             return False
         written = seen.signature[0]
         for id, memory in touched.items():
-            path, text = self.page_path(id), page(memory).encode()
-            if not _overwritten(path, was[id], text):
+            path, text = self.page_path(id), recounted(was[id], before[id], memory).encode()
+            if not _overwritten(path, was[id].encode(), text):
                 _replace_file(path, [text], together=True, durable=False)
             os.utime(path, ns=(written, written))
         lock.count()
@@ -7163,15 +7240,14 @@ class Store:
         """Ids whose page is newer than the index, missing in it, or gone (stores above watch_pages: not looked at)."""
         if len(seen.memories) > self._settings["store"]["watch_pages"]:
             return []
-        written, put = seen.signature[:2] if seen.signature else (-1, -1)
-        found, newer = list[str](), list[str]()
-        for id, stat in _page_stats(self.path("store"), self.pages()):
-            # A copy may carry an old date of writing; when it was put here tells it all the same.
-            (newer if stat.st_mtime_ns > written or stat.st_ctime_ns > put else found).append(id)
-        found += newer
-        if len(found) != len(seen.memories) or checksum_of(found) != seen.ids:
-            there = set(found)
-            newer += [id for id in found if id not in seen.memories and id not in newer]
+        # As a rule every page in the folder is one of ours, and their checksum tells without looking at each name.
+        found = [name[:-3] for name in _names_in(self.path("store")) if name.endswith(".md")]
+        same = len(found) == len(seen.memories) and checksum_of(found) == seen.ids
+        found = found if same else self.pages()
+        newer, gone = _changed_pages(self.path("store"), found, *(seen.signature[:2] if seen.signature else (-1, -1)))
+        if gone or not same:
+            there = {*found} - {*gone}
+            newer += [id for id in found if id in there and id not in seen.memories and id not in newer]
             newer += [id for id in seen.memories if id not in there]
         return [id for id in newer if id not in self._unreadable]
 
@@ -7274,7 +7350,7 @@ class Store:
     def _keep_defaults(self) -> None:
         """Leave the shipped settings as JSON for the next process, where this one had to parse their text, for 15 ms."""
         if not self._defaults_kept and not known_defaults(self.root):
-            self.cache("settings.json", parsed_defaults().encode())
+            self.cache("settings.json", parsed_defaults())
         self._defaults_kept = True
 
     def begin(self, lock: Lock) -> Draft:
@@ -7949,18 +8025,25 @@ class Transaction:
 _DIGITS_ONLY = {ord(c): None for c in "-:T"}
 
 
-def _page_stats(folder: str, ids: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Each page that is there, with what the system says of it: 2 µs a page where it need not find the folder each time."""
+def _changed_pages(folder: str, ids: Sequence[str], written: int, put: int) -> tuple[list[str], list[str]]:
+    """The pages that changed after a moment (as files tell it, in ns: when they were written, when they were put here), and those
+    that are gone.  A page takes 2 µs where the system need not find the folder each time."""
     place, within = (os.open(folder, os.O_RDONLY), "") if ids and os.stat in os.supports_dir_fd else (None, folder + os.sep)
+    newer, gone, look = list[str](), list[str](), os.stat
     try:
         for id in ids:
             try:
-                yield id, os.stat(f"{within}{id}.md", dir_fd=place, follow_symlinks=False)
+                page = look(f"{within}{id}.md", dir_fd=place, follow_symlinks=False)
             except FileNotFoundError:
-                continue                                 # another process dropped it just now
+                gone.append(id)                              # another process dropped it just now
+                continue
+            # A copy may carry an old date of writing; when it was put here tells it all the same.
+            if page.st_mtime_ns > written or page.st_ctime_ns > put:
+                newer.append(id)
     finally:
         if place is not None:
             os.close(place)
+    return newer, gone
 
 
 def _speaking(memories: Mapping[str, Memory]) -> list[Memory]:
@@ -8124,14 +8207,15 @@ def _overwritten(path: str, old: bytes, new: bytes) -> bool:
     """
     if len(old) != len(new) or not hasattr(os, "pwrite"):
         return False
-    differ = [at for at, pair in enumerate(zip(old, new)) if pair[0] != pair[1]]
+    differ = int.from_bytes(old, "big") ^ int.from_bytes(new, "big")
+    first, end = len(new) - (differ.bit_length() + 7) // 8, len(new) - ((differ & -differ).bit_length() - 1) // 8
     try:
         file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
         try:
             if os.fstat(file).st_nlink != 1:             # a copy by a second name keeps what it has
                 return False
             if differ:
-                os.pwrite(file, new[differ[0]:differ[-1] + 1], differ[0])
+                os.pwrite(file, new[first:end], first)
         finally:
             os.close(file)
     except OSError:
@@ -9166,7 +9250,8 @@ class AgentMemory:
         self.root = self.settings.root
         self.now = now or utc_now
         self._redactor = Redactor(self.settings["security"], self.settings.known_secrets())
-        self._inspector = Inspector(self.settings["suspicion"])
+        if "suspicion" in self.settings.own:
+            self._inspector.ready()                  # what is wrong with one's own words is said at once
         self._language = Language(self.settings)
         rules = self.settings["retrieval"]
         if rules["profile"] not in ("memory", "seed"):
@@ -9187,6 +9272,10 @@ class AgentMemory:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    @cached_property
+    def _inspector(self) -> Inspector:
+        return Inspector(self.settings["suspicion"])
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -822,6 +822,8 @@ _RESERVED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "nul
 
 def scalar(value: Any) -> str:
     """A value as YAML 1.1 and 1.2 both read it back: quoted unless it can only be a string."""
+    if value is None or isinstance(value, int):
+        return "null" if value is None else str(value).lower()
     if isinstance(value, str) and _pattern(_PLAIN).fullmatch(value) and value.casefold() not in _RESERVED:
         first = value[0]                 # a class of all Chinese characters would take 1 ms to compile
         if first == "_" or "一" <= first <= "鿿" or first.isascii() and first.isalpha():
@@ -2164,7 +2166,7 @@ def known_defaults(root: str) -> bytes:
     """The JSON an earlier process left of `parsed_defaults` in cache/, b"" when it is of another text."""
     from zlib import crc32
     try:
-        with open(os.path.join(root, "cache", "settings.json"), "rb") as file:
+        with open(os.path.join(root, "cache", "settings.json"), "rb", buffering=0) as file:
             stamp, _, values = file.read().partition(b"\n")
     except OSError:
         return b""
@@ -2213,7 +2215,7 @@ class _Place(dict[str, int]):
 def _read(path: str) -> str | None:
     """The text of a file, None when there is none."""
     try:
-        with open(path, "rb") as file:               # decoded at once: the text layer takes four times as long
+        with open(path, "rb", buffering=0) as file:      # decoded at once: the text layer takes four times as long
             text = file.read().decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -7241,12 +7243,16 @@ class Store:
         if len(seen.memories) > self._settings["store"]["watch_pages"]:
             return []
         # As a rule every page in the folder is one of ours, and their checksum tells without looking at each name.
-        found = [name[:-3] for name in _names_in(self.path("store")) if name.endswith(".md")]
+        names = [name for name in _names_in(self.path("store")) if name.endswith(".md")]
+        found = [name[:-3] for name in names]
         same = len(found) == len(seen.memories) and checksum_of(found) == seen.ids
-        found = found if same else self.pages()
-        newer, gone = _changed_pages(self.path("store"), found, *(seen.signature[:2] if seen.signature else (-1, -1)))
+        if not same:
+            found = self.pages()
+            names = [f"{id}.md" for id in found]
+        newer, gone = _changed_files(self.path("store"), names, *(seen.signature[:2] if seen.signature else (-1, -1)))
+        newer = [name[:-3] for name in newer]
         if gone or not same:
-            there = {*found} - {*gone}
+            there = {*found}.difference(name[:-3] for name in gone)
             newer += [id for id in found if id in there and id not in seen.memories and id not in newer]
             newer += [id for id in seen.memories if id not in there]
         return [id for id in newer if id not in self._unreadable]
@@ -8025,21 +8031,21 @@ class Transaction:
 _DIGITS_ONLY = {ord(c): None for c in "-:T"}
 
 
-def _changed_pages(folder: str, ids: Sequence[str], written: int, put: int) -> tuple[list[str], list[str]]:
-    """The pages that changed after a moment (as files tell it, in ns: when they were written, when they were put here), and those
-    that are gone.  A page takes 2 µs where the system need not find the folder each time."""
-    place, within = (os.open(folder, os.O_RDONLY), "") if ids and os.stat in os.supports_dir_fd else (None, folder + os.sep)
+def _changed_files(folder: str, names: Sequence[str], written: int, put: int) -> tuple[list[str], list[str]]:
+    """The files that changed after a moment (in ns, as files tell when they were written and when they were put here), and those
+    that are gone.  A file takes 2 µs where the system need not find the folder each time."""
+    place, within = (os.open(folder, os.O_RDONLY), "") if names and os.stat in os.supports_dir_fd else (None, folder + os.sep)
     newer, gone, look = list[str](), list[str](), os.stat
     try:
-        for id in ids:
+        for name in names:
             try:
-                page = look(f"{within}{id}.md", dir_fd=place, follow_symlinks=False)
+                file = look(within + name, dir_fd=place, follow_symlinks=False)
             except FileNotFoundError:
-                gone.append(id)                              # another process dropped it just now
+                gone.append(name)                            # another process dropped it just now
                 continue
             # A copy may carry an old date of writing; when it was put here tells it all the same.
-            if page.st_mtime_ns > written or page.st_ctime_ns > put:
-                newer.append(id)
+            if file.st_mtime_ns > written or file.st_ctime_ns > put:
+                newer.append(name)
     finally:
         if place is not None:
             os.close(place)
@@ -8140,8 +8146,9 @@ def _names_in(folder: str) -> list[str]:
 def _bytes(path: str, start: int = 0) -> bytes | None:
     """A file's bytes, from a place on; None when there is none."""
     try:
-        with open(path, "rb") as file:
-            file.seek(start)
+        with open(path, "rb", buffering=0) as file:      # with a buffer it is asked three things more, of a dozen files a command
+            if start:
+                file.seek(start)
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -8181,7 +8188,7 @@ def _mark_in(found: os.stat_result) -> tuple[int, ...]:
 def _begins(path: str, size: int = len(_SEALED)) -> bytes:
     """The first bytes of a file; none where it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             return file.read(size)
     except OSError:
         return b""

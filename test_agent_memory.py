@@ -162,6 +162,18 @@ redacted: password
 密码是 [已脱敏:password]，明天换
 """)
 
+    def test_the_page_of_a_counted_memory_is_made_of_the_one_before(self) -> None:
+        chance = random.Random(9)
+        text = "as it says:\nimportance: 5\naccess_count: 0\nlast_accessed: null\n"
+        for extra in ("", "mine: 1\n", "access_count_of_mine: 0\n"):
+            old = am.Memory(id="mem_20260817_033106_0001", content=am.Clean(text), extra=extra, source="importance: 5",
+                            created_at="2026-08-17T03:31:06+00:00")
+            for _ in range(200):
+                new = am.replace(old, access_count=old.access_count + chance.randrange(3), importance=chance.randrange(1, 11),
+                                 last_accessed=chance.choice([None, f"2026-08-{chance.randrange(10, 30)}T03:31:06+00:00"]))
+                self.assertEqual(am.recounted(am.page(old), old, new), am.page(new))
+                old = new
+
     def test_an_id_says_when_it_was_made(self) -> None:
         self.assertRegex(self.memory.remember("a thing worth keeping").id, r"^mem_20260817_033106_[0-9a-f]{4}$")
 
@@ -1888,6 +1900,24 @@ class Configuration(Spec):
 
         self.assertEqual(self.memory.remember("BADGE-1234, 密码是 hunter2").content,
                          "[已脱敏:badge], 密码是 [已脱敏:password]")
+
+    def test_a_rule_of_ones_own_that_cannot_be_used_is_refused_before_the_first_text(self) -> None:
+        with self.assertRaisesRegex(am.ConfigError, r"no list 'gone' in suspicion\.words"):
+            self.write("suspicion:\n  rules:\n    - label: mine\n      patterns: ['{gone}']\n      blocks: [x]\n")
+        for text, words in (("suspicion: 5\n", "suspicion must be a map"), ("security:\n  labels: 5\n", "labels must be a list"),
+                            ("suspicion:\n  words: 3\n", "words must be a map"), ("security:\n  lables: []\n", "unknown key")):
+            with self.subTest(text), self.assertRaisesRegex(am.ConfigError, words):
+                self.write(text)
+
+    def test_a_section_is_read_when_it_is_asked_for(self) -> None:
+        sections = self.memory.settings.values
+        self.memory.recall("which database is it")
+
+        self.assertNotIn("digest", sections._read)
+        self.assertNotIn("rules", sections["suspicion"]._read)
+        self.assertEqual({name: am.plain(dict(sections["suspicion"]))[name] for name in ("longest", "fences")},
+                         {name: am.shipped("suspicion", name) for name in ("longest", "fences")})
+        self.assertEqual([*sections], [*am.shipped()])
 
     def test_a_sign_that_is_no_pattern_is_named(self) -> None:
         self.write("digest:\n  signs:\n    decision: ['we (chose']\n")

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     Found = tuple[int, int, str]
     _Gate = tuple[frozenset[str], list[str]]
     Lookup = Callable[[str], str | None]
+    Touch = tuple[str, str, str, str]    # of a recalled memory its id, how often it was, its importance and when, as a line has them
 else:
     def dataclass_transform(**_):
         return lambda cls: cls
@@ -5004,8 +5005,8 @@ class Segment:
         return _entry_in(table[::2], table[1::2], key)
 
     @cached_property
-    def _low_table(self) -> tuple[array[int], array[int]]:
-        table = array("Q", self._read(8 * _HEAD, 16 * self._low))
+    def _low_table(self) -> tuple[Sequence[int], Sequence[int]]:
+        table = memoryview(self._read(8 * _HEAD, 16 * self._low)).cast("Q")      # half a megabyte at 100,000: not copied
         return table[::2], table[1::2]
 
     def classes(self, base: int) -> list[tuple[int, int]]:
@@ -5095,7 +5096,7 @@ def _directory_size(depth: int) -> int:
     return 4 * ((1 << depth) + 2)                     # one more for the end, one to keep what follows aligned
 
 
-def _entry_in(keys: array[int], entries: array[int], key: int) -> int:
+def _entry_in(keys: Sequence[int], entries: Sequence[int], key: int) -> int:
     """The entry of a key; 0 when it is not there."""
     at = bisect_left(keys, key)
     return entries[at] if at < len(keys) and keys[at] == key else 0
@@ -5610,10 +5611,9 @@ class Race:
         total, at, content = lane.rare.get(number, 0.0), number - lane.start, number in lane.content
         if not length:
             return 0.0                                   # it is dead
-        for weight, wanted, listed in lane.common:
-            if byte := listed.column[at]:
-                known = listed.known
-                total += weight * (known[byte >> 5 << known.shift | length] if byte < _OFTEN else listed.get(number) or 0.0)
+        for weight, wanted, column, known, shift, listed in lane.common:
+            if byte := column[at]:
+                total += weight * (known[byte >> 5 << shift | length] if byte < _OFTEN else listed.get(number) or 0.0)
                 content = content or wanted
         return total if content else 0.0
 
@@ -5668,8 +5668,10 @@ class Race:
         rare = self._weights.keys() - common
         for term in rare & self._content:
             weight = self._weights[term]
-            for number, share in part[term].items():
-                sums[number] = sums.get(number, 0.0) + weight * share
+            gained = {number: weight * share for number, share in part[term].items()}
+            for number in sums.keys() & gained.keys():
+                gained[number] += sums[number]
+            sums |= gained
         held = frozenset(sums) if rare - self._content else sums
         for term in rare - self._content:
             weight = self._weights[term]
@@ -5678,7 +5680,8 @@ class Race:
                     sums[number] = sums.get(number, 0.0) + weight * share
         bounds = {number: total + (every[number - start] * step if every else 0.0) + 1e-9 for number, total in sums.items()}
         return Lane(start, content, bounds, sums, held,
-                    [(self._weights[term], term in self._content, listed) for term, listed in common.items()])
+                    [(self._weights[term], term in self._content, listed.column, listed.known, listed.known.shift, listed)
+                     for term, listed in common.items()])
 
     def _having(self, common: Mapping[str, Listed], every: bytes) -> bytes:
         """The steps of the documents that have a common content term, 0 for others."""
@@ -5703,7 +5706,8 @@ class Lane(Record):
     bounds: Mapping[int, float]
     rare: Mapping[int, float]                         # what its rare terms earn a document, exactly
     content: Collection[int]                          # the documents that have a rare content term
-    common: Sequence[tuple[float, bool, Listed]]      # of each common term its weight, whether it is content, where it stands
+    common: Sequence[tuple[float, bool, bytes, Shares, int, Listed]]
+    # … of each common term its weight, whether it is content, its column, its shares and how their codes are made, its postings
 
 
 class Allowed(Record):
@@ -5739,8 +5743,10 @@ class Corpus:
         self.segments, self.tail, self.dimensions, self.analyzer = segments, tail, dimensions, analyzer
         self._turns: dict[str, dict[int, list[int]]] = {}
         self._places: dict[str, list[int]] = {}       # of the turns of a session
+        self._shares: tuple[tuple[float, ...], list[Shares]] = (), []        # of one scale, for one question after another
         self._dead = frozenset(dead)
         self._dead_in = [frozenset(number for number in dead if segment.first <= number < segment.end) for segment in segments]
+        self._searched = False                        # by meaning
         self.words: Words | None = None               # of the tail, once a process asks a second time
         self.pile: Pile | None = None                 # of the tail, once a process compares a second time …
         self.piled = False                            # … all of it
@@ -5789,7 +5795,9 @@ class Corpus:
 
     def _matches(self, asked: Asked, lengths: Sequence[int], scale: Scale) -> Matches:
         near = self._in_tail(asked, lengths, scale)
-        known = [Shares(scale, wide) for wide in (0, 1)]
+        if self._shares[0] != (scale.flat, scale.slope):
+            self._shares = (scale.flat, scale.slope), [Shares(scale, wide) for wide in (0, 1)]
+        known = self._shares[1]
         parts = [{term: Listed(segment, term, dead, known[segment.wide], lengths) for term in near.counts}
                  for segment, dead in zip(self.segments, self._dead_in)]
         postings = {term: Joined([*(part[term] for part in parts), found]) for term, found in near.postings.items()}
@@ -5882,6 +5890,7 @@ class Corpus:
         the best of them where there are more than `count`."""
         size = sum(times * times for times in counts.values()) ** 0.5
         parts = [(segment, tally(self._columns(segment, counts))) for segment in self.segments if counts]
+        self._searched = True
         tail, near = self._near_in_tail(counts, size, threshold), dict[int, float]()
         for least in sorted({threshold, *(step for step in _NEARER if step > threshold)}, reverse=True):
             near = {number: cosine for number, cosine in tail.items() if cosine >= least}
@@ -5916,11 +5925,25 @@ class Corpus:
         return near
 
     def _columns(self, segment: Segment, counts: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        """The documents that have a dimension of these, or have it once more, with how often that counts.
+
+        To make bits of the few of a rare dimension takes 0.1 ms; the first search of a process counts how often it meets each of
+        them, and makes bits of the counts; later ones find them in memory.
+        """
+        few: dict[int, int] = Counter()
         for dimension, times in counts.items():
             key = dimension << _TIMES | 1
-            while column := segment.bits(key):
-                yield column, times
+            while entry := segment.entry(key):
+                if entry & _BITS or self._searched:
+                    yield segment.bits(key), times
+                else:
+                    for _ in range(times):
+                        few.update(segment.documents(entry))            # type: ignore[arg-type]
                 key += 1
+        weight, first = 1, segment.first
+        while few:
+            yield bits_of([number - first for number, count in few.items() if count & 1], segment.count), weight
+            few, weight = {number: count >> 1 for number, count in few.items() if count > 1}, 2 * weight
 
 
 # ── where things stand ──
@@ -6384,7 +6407,7 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
         """The memory of a document, with its recalls that are not in the file yet."""
         memory = self.written(number)
         touch = self.counts.get(memory.id) if self.counts else None
-        return memory if touch is None else touch.on(memory)
+        return memory if touch is None else with_recalls(memory, touch)
 
     def written(self, number: int) -> Memory:
         """The memory of a document as the file has it.  StoreDamaged when its row cannot be read."""
@@ -6406,7 +6429,7 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
 
     def hot(self, times: int) -> Callable[[int], bool]:
         """Whether a document was recalled so often."""
-        rows, lately = self.rows, {key_of("id", id) for id, touch in self.counts.items() if touch.count >= times}
+        rows, lately = self.rows, {key_of("id", id) for id, count, _, _ in self.counts.values() if int(count) >= times}
         return lambda number: rows.counts[number] >= times or rows.keys[number] in lately
 
     def values(self) -> Any:
@@ -6431,18 +6454,12 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
         return ((memory.id, memory) for memory in self.values())
 
 
-class Touch(Record):
-    """What recalls made of a memory since its row was written; a row that counts as many has it already."""
-
-    count: int
-    importance: int
-    at: str
-
-    def on(self, memory: Memory) -> Memory:
-        """The memory with this in it."""
-        if self.count <= memory.access_count:
-            return memory
-        return replace(memory, access_count=self.count, importance=self.importance, last_accessed=self.at)
+def with_recalls(memory: Memory, touch: Touch) -> Memory:
+    """The memory with what recalls made of it since its row was written; a row that counts as many has it already."""
+    _, count, importance, at = touch
+    if int(count) <= memory.access_count:
+        return memory
+    return replace(memory, access_count=int(count), importance=int(importance), last_accessed=at)
 
 
 class Snapshot(Record):
@@ -6900,8 +6917,7 @@ class Store:
             data = _bytes(self.path("touches.log"), end) or b""
         except OSError:
             return {}
-        counts |= {id: Touch(int(count), int(importance), at)
-                   for id, count, importance, at in _pattern(_TOUCH).findall(data.decode("ascii", "replace"))}
+        counts |= {touch[0]: touch for touch in _pattern(_TOUCH).findall(data.decode("ascii", "replace"))}
         self._touches = beside, end + data.rfind(b"\n") + 1, counts
         return dict(counts)
 

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     Found = tuple[int, int, str]
     _Gate = tuple[frozenset[str], list[str]]
     Lookup = Callable[[str], str | None]
-    Touch = tuple[str, str, str, str]    # of a recalled memory its id, how often it was, its importance and when, as a line has them
+    Touch = tuple[str, str, str, str]    # of a recalled memory, as its line has them: id, how often, its importance, when
 else:
     def dataclass_transform(**_):
         return lambda cls: cls

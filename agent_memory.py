@@ -4117,7 +4117,8 @@ class Analyzer:
         self._families, self._rules = rules["irregular"], rules
         pairs = "" if self.seed else rules["traditional"]
         self._simple = {ord(pairs[at]): pairs[at + 1] for at in range(0, len(pairs) - 1, 2)}
-        self.counted = lru_cache(1 << 12)(self._counted)         # a new text is measured, and later indexed, with all of its tail
+        # A new text is measured, and later indexed with all of its tail: 4,096 texts of an import, and one batch too many.
+        self.counted = lru_cache(4096 + 512)(self._counted)
 
     @cached_property
     def stamp(self) -> int:
@@ -9871,8 +9872,9 @@ class AgentMemory:
         block = self.settings["vectors"]["backends"].get("local", {})
         return int(block.get("dimensions", 2048)) if block.get("kind") == "hash" else 2048
 
-    def _index(self, least: int = 0) -> int:
-        """Put the tail into a segment once it has `least` documents, at most 4,096; returns how many.
+    def _index(self, least: int = 0, alike: int = 2) -> int:
+        """Put the tail into a segment once it has `least` documents, at most 4,096; returns how many.  So many segments `alike`
+        in size become one.
 
         It is for speed alone: where nothing can be written, or another process is at it, nothing happens.
         """
@@ -9885,19 +9887,19 @@ class AgentMemory:
             if not seen.epoch or len(seen.memories.rows.keys) - self._corpus(seen).end < least:
                 return 0
             with self._store.lock("cache/index.lock", 0):
-                return self._indexed(self._store.numbered())
+                return self._indexed(self._store.numbered(), alike)
         except (OSError, AgentMemoryError):
             return 0
 
     @without_pauses
-    def _indexed(self, seen: Snapshot) -> int:
+    def _indexed(self, seen: Snapshot, alike: int) -> int:
         corpus, rows = self._corpus(seen), seen.memories.rows
         numbers = range(corpus.end, min(corpus.end + 4096, len(rows.keys)))
         if not numbers or not seen.epoch:
             return 0
         documents = [self._document(corpus.tail[number]) if number in corpus.tail else None for number in numbers]
         sums = rows.sums[numbers.start:numbers.stop].tobytes()
-        kept = self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents, sums))])
+        kept = self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents, sums))], alike=alike)
         self._unkept = 0 if kept else 64             # calls until it is tried again
         self._analyzer.counted.cache_clear()         # 10 kB each, and nobody needs them any more
         return len(numbers) if kept else 0
@@ -9907,18 +9909,20 @@ class AgentMemory:
                         self._analyzer.seed)
 
     def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = (),
-               whole: bool = False) -> bool:
-        """Keep segments, those of like size merged: a document is merged some log₂(n / tail) times; all of them where it is to
-        be `whole`.  Whether that worked."""
+               alike: int = 2) -> bool:
+        """Keep segments, so many of like size merged: a document is merged some log₂(n / tail) times; 0: all of them.  Whether
+        that worked."""
         files = [*corpus.files, *([] for _ in segments[len(corpus.files):])]
         for at, segment in enumerate(segments):
             if any(segment.first <= number < segment.end for number in purged):
                 segments[at], files[at] = Segment.of(joined([segment], purged)), []
         dead = seen.memories.rows.dead
-        if whole:
+        if not alike:
             segments, files = [Segment.of(joined(segments, dead))], [[]]
-        while len(segments) > 1 and segments[-2].count < 2 * segments[-1].count:
-            segments[-2:], files[-2:] = [Segment.of(joined(segments[-2:], dead))], [[]]
+        alike = alike or 2
+        while like := [at for at in range(len(segments) - alike + 1) if segments[at].count < 2 * segments[at + alike - 1].count]:
+            run = slice(like[-1], like[-1] + alike)
+            segments[run], files[run] = [Segment.of(joined(segments[run], dead))], [[]]
         files = [file or self._written(segment) for file, segment in zip(files, segments)]
         manifest = json.dumps({"made_for": [seen.epoch, self._made_for], "files": files}).encode()
         if not all(files) or self._store.sealed() or not self._store.cache("segments.json", manifest, durable=True):
@@ -10242,16 +10246,23 @@ class AgentMemory:
         counts, refused = dict.fromkeys(("added", "merged", "unchanged"), 0), list[Refused]()
         numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
         while batch := [row for _, row in zip(range(_BATCH), numbered)]:
-            with self._store.transaction("import") as draft:
-                for number, line in batch:
-                    try:
-                        counts[self._imported(draft, line, merge, overwrite)] += 1
-                    except (AgentMemoryError, ValueError, TypeError, RecursionError) as fault:
-                        refused.append(Refused(number, str(self.clean(str(fault)))))
+            self._take_in(batch, merge, overwrite, counts, refused)
             told(batch[-1][0])
-            self._index(least=4096)                  # in one process a longer tail costs less than small segments
+            # In one process a longer tail costs less than small segments, and to merge four less than to merge two, twice.
+            self._index(least=4096, alike=4)
         self._index_all(whole=8 * counts["added"] > len(self._store.load().memories))
         return Imported(**counts, refused=tuple(refused))
+
+    @without_pauses
+    def _take_in(self, batch: Sequence[tuple[int, str]], merge: bool, overwrite: bool, counts: dict[str, int],
+                 refused: list[Refused]) -> None:
+        """Lines of an import as one transaction."""
+        with self._store.transaction("import") as draft:
+            for number, line in batch:
+                try:
+                    counts[self._imported(draft, line, merge, overwrite)] += 1
+                except (AgentMemoryError, ValueError, TypeError, RecursionError) as fault:
+                    refused.append(Refused(number, str(self.clean(str(fault)))))
 
     def _imported(self, draft: Draft, line: str, merge: bool, overwrite: bool) -> str:
         """One row into a draft; what became of it, or an error that says why it is refused."""
@@ -10542,7 +10553,7 @@ class AgentMemory:
                 seen = self._store.numbered()
                 corpus = self._corpus(seen)
                 if len(corpus.segments) > 1:
-                    self._merge(seen, corpus, list(corpus.segments), whole=True)
+                    self._merge(seen, corpus, list(corpus.segments), alike=0)
         except (OSError, AgentMemoryError):
             pass                                     # it is for speed alone
 

@@ -4,8 +4,8 @@
     python3 bench/speed.py --sizes 1000,10000,100000           how it grows: a table and a plot
     python3 bench/speed.py --smoke                             both, tiny
 
-Cold: a process of its own for every call, through an imported (compiled) module as the
-installed command does it, in an environment without packages, beside the floor every such
+Cold: a process of its own for every call, through an installed (compiled) module as the
+command does it, in an environment without other packages, beside the floor every such
 process pays, `import re, json`.  Warm: inside one process.  All times are CPU times; medians.  Nothing is asserted.
 """
 from __future__ import annotations
@@ -132,8 +132,13 @@ BARE = Entry("", FLOOR, lambda _: ["-c", "import re, json"])
 
 
 def interpreter(folder: str) -> str:
-    """An interpreter without packages: their start-up files (.pth) can cost each process, the floor too, more than its work."""
+    """An interpreter with no package but ours, put where `pip install .` puts it: start-up files (.pth) of others can cost each
+    process, the floor too, more than its work."""
     venv.create(folder, symlinks=True)
+    [packages] = Path(folder).glob("lib/*/site-packages")
+    for name in ("agent_memory.py", "auto_sediment.py"):
+        shutil.copy2(HERE / name, packages)
+    shutil.copytree(HERE / "agent_memory_extras", packages / "agent_memory_extras", ignore=shutil.ignore_patterns("__pycache__"))
     return os.path.join(folder, "bin", "python")
 
 
@@ -146,7 +151,7 @@ def environment() -> dict[str, str]:
 def cold(python: str, commands: list[Callable[[int], list[str]]], runs: int) -> list[tuple[float, float]]:
     """The median CPU milliseconds and peak bytes of each command.  They take turns, and the first round is not counted."""
     rounds = [[python, *command(number)] for number in range(runs + 1) for command in commands]
-    done = subprocess.run([python, str(BENCH / "cold.py")], input=json.dumps(rounds), cwd=HERE, env=environment(), check=True,
+    done = subprocess.run([python, str(BENCH / "cold.py")], input=json.dumps(rounds), cwd=Path(python).parent, env=environment(), check=True,
                           stdout=subprocess.PIPE, text=True)
     spent = json.loads(done.stdout)[len(commands):]
     return [(statistics.median(seconds for seconds, _ in spent[at::len(commands)]) * 1000,

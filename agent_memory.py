@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from types import SimpleNamespace as Namespace
     from types import TracebackType
-    from typing import Any, NoReturn, Self, TypeVar, dataclass_transform
+    from typing import Any, Literal, NoReturn, Self, TypeVar, dataclass_transform
     from urllib.request import Request
 
     R = TypeVar("R", bound="Record")
@@ -4866,6 +4866,7 @@ def used(memory: Memory, now: datetime, rules: Mapping[str, Any]) -> Memory:
 # on every document at once.
 
 _SEGMENT = 0x3130_6765_536D_656D      # "memSeg01" in the byte order of this machine
+_ORDER: Literal["little", "big"] = "little" if array("H", [1]).tobytes()[0] else "big"
 _PLACES = f"places 2, {array('I', [1]).tobytes().hex()}"
 _HEAD = 8                              # numbers before the tables of a segment
 _HASHED = 1 << 63                      # keys that are hashes; below them stand …
@@ -4983,6 +4984,7 @@ class Segment:
         self._keys = self._directory + _directory_size(self._depth)
         self._norms_at = self._keys + 16 * self._high
         self._body = self._norms_at + 12 * self.count
+        self._asked = 0
         self._columns: dict[int, int] = {}                # those asked for lately, at most 32 MB of them
         self._steps: dict[tuple[int, bytes], tuple[bytes, int]] = {}         # and 32 MB of these
 
@@ -5001,9 +5003,20 @@ class Segment:
         if key < _HASHED:
             return _entry_in(*self._low_table, key)
         bucket = (key ^ _HASHED) >> (63 - self._depth)
-        start, end = array("I", self._read(self._directory + 4 * bucket, 8))
-        table = array("Q", self._read(self._keys + 16 * start, 16 * (end - start)))
-        return _entry_in(table[::2], table[1::2], key)
+        self._asked += 1
+        if self._asked > 64:                              # what a word nobody said may have been meant to be: 500 hashes
+            start, end = self._starts[bucket:bucket + 2]
+        else:
+            start, end = array("I", self._read(self._directory + 4 * bucket, 8))
+        table, wanted = self._read(self._keys + 16 * start, 16 * (end - start)), key.to_bytes(8, _ORDER)
+        at = table.find(wanted)
+        while at >= 0 and at % 16:
+            at = table.find(wanted, at + 1)
+        return int.from_bytes(table[at + 8:at + 16], _ORDER) if at >= 0 else 0
+
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        return memoryview(self._read(self._directory, 4 * ((1 << self._depth) + 1))).cast("I")
 
     @cached_property
     def _low_table(self) -> tuple[Sequence[int], Sequence[int]]:

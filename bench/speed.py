@@ -151,8 +151,8 @@ def environment() -> dict[str, str]:
 def cold(python: str, commands: list[Callable[[int], list[str]]], runs: int) -> list[tuple[float, float]]:
     """The median CPU milliseconds and peak bytes of each command.  They take turns, and the first round is not counted."""
     rounds = [[python, *command(number)] for number in range(runs + 1) for command in commands]
-    done = subprocess.run([python, str(BENCH / "cold.py")], input=json.dumps(rounds), cwd=Path(python).parent, env=environment(), check=True,
-                          stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([python, str(BENCH / "cold.py")], input=json.dumps(rounds), cwd=Path(python).parent, env=environment(),
+                          check=True, stdout=subprocess.PIPE, text=True)
     spent = json.loads(done.stdout)[len(commands):]
     return [(statistics.median(seconds for seconds, _ in spent[at::len(commands)]) * 1000,
              statistics.median(peak for _, peak in spent[at::len(commands)])) for at in range(len(commands))]

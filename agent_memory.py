@@ -38,7 +38,7 @@ Promises.  Each is a test class in test_agent_memory.py.
 The data root: index.json is the truth; store/*.md mirrors it for people;
 graph.json and vectors.json can be rebuilt from it; backups/ keeps what left;
 turns/ the conversations memories come from, if that was asked for;
-touches.log counts recalls until the next write; cache/ is for speed alone.
+touches.log counts recalls of a large store for a while; cache/ is for speed alone.
 """
 from __future__ import annotations
 
@@ -7525,7 +7525,10 @@ class Store:
     def _apply(self, puts: list[Memory], drops: list[str]) -> None:
         """Every file as it should be after these changes, and with the recalls that wait; may be done twice."""
         seen, changed = self.load(), {*drops, *(memory.id for memory in puts)}
-        touched = [memory for id in seen.memories.counts if id not in changed and (memory := seen.memories.get(id))]
+        # Where rows are only added the index is not copied; to fold counts in would be all that it is copied for.
+        waiting = self._only_new(puts, drops, seen) and _size_of(self.path("touches.log")) <= _TOUCHES
+        touched = [] if waiting else [
+            memory for id in seen.memories.counts if id not in changed and (memory := seen.memories.get(id))]
         old = {memory.id: seen.memories.written(number) for memory in (*puts, *touched)
                if (number := seen.memories.number(memory.id)) >= 0}
         with _Placed() as placed:                # new pages, where they are many; no hand can have edited them yet
@@ -7540,17 +7543,24 @@ class Store:
             self._derive(reworded, drops, seen)
         if self._held:
             self._held.count()                   # before the index is written: what we note of it below then holds
-        self._write_index(seen, [*puts, *counted], drops)
+        self._write_index(seen, [*puts, *counted], drops, waiting=waiting)
         for id in drops:
             if os.path.lexists(self.page_path(id)):
                 os.unlink(self.page_path(id))
         if drops:
             _sync_folder(self.path("store"))
 
-    def _write_index(self, seen: Snapshot, puts: list[Memory], drops: list[str], unchanged: int = 0) -> None:
+    def _only_new(self, puts: Collection[Memory], drops: Collection[str], seen: Snapshot) -> bool:
+        """Whether a large index in the clear, as we lay it out, only gets new rows."""
+        new = bool(puts) and not drops and all(seen.memories.number(memory.id) < 0 for memory in puts)
+        return new and seen.memories.lines is not None and not self.small() and not self._vault.on()
+
+    def _write_index(self, seen: Snapshot, puts: list[Memory], drops: list[str], unchanged: int = 0,
+                     waiting: bool = False) -> None:
         """index.json with these changes, put in its place whole; what did not change is copied by the kernel, not read.
 
         `unchanged` is the time of writing it keeps, where only counts differ: a page that is edited meanwhile stays newer.
+        `waiting`: touches.log stays as it is.
         """
         shelf, rows = seen.memories, seen.memories.rows.copy()
         known = dict(shelf.known) if len(shelf.known) < _HELD else {}
@@ -7574,7 +7584,7 @@ class Store:
         if len(rows.dead) > 1024 + 2 * len(rows):        # a new numbering, without the many that are dead
             rows, old = rows.compacted()
             epoch, known = self._chance(4).hex(), {new: known[number] for new, number in enumerate(old) if number in known}
-        self._put_index(splice, rows, known, epoch, ids, unchanged)
+        self._put_index(splice, rows, known, epoch, ids, unchanged, waiting)
 
     def _placed(self, rows: Rows, memory: Memory, place: int, number: int) -> int:
         """Note where the row of a memory stands now; returns its document, a new one when its wording changed."""
@@ -7583,7 +7593,8 @@ class Store:
         rows.places[number], rows.counts[number] = place, min(memory.access_count, _MANY)
         return number
 
-    def _put_index(self, splice: Splice, rows: Rows, known: dict[int, Memory], epoch: str, ids: int, unchanged: int) -> None:
+    def _put_index(self, splice: Splice, rows: Rows, known: dict[int, Memory], epoch: str, ids: int, unchanged: int,
+                   waiting: bool) -> None:
         """Write index.json, note in cache/ what stands where, and keep what was just written: it need not be read again."""
         pieces, spare = splice.whole(b"[]\n"), list[int]()
         if sealed := self._vault.on():
@@ -7593,7 +7604,7 @@ class Store:
         else:
             _unlink(self.path(_SPARE))
             _replace_file(self.path("index.json"), pieces, self.path("index.json"), together=bool(unchanged))
-        if os.path.exists(self.path("touches.log")):
+        if not waiting and os.path.exists(self.path("touches.log")):
             os.unlink(self.path("touches.log"))
         if unchanged:
             os.utime(self.path("index.json"), ns=(unchanged, unchanged))

@@ -8547,7 +8547,9 @@ def _answer(request: Request, host: str, key: str, seconds: float) -> bytes | Ba
     end, body = monotonic() + seconds, bytearray()
     try:
         with opener.open(request, timeout=seconds) as response:
-            while (chunk := response.read1(2 ** 20)) and monotonic() < end:         # later nobody waits for it any longer
+            while chunk := response.read1(2 ** 20):
+                if monotonic() >= end:                   # nobody waits for it any longer
+                    return _late(host, seconds)
                 body += chunk
                 if len(body) > _LARGEST_ANSWER:
                     return BackendDown(f"{host}: the answer is larger than 64 MB")

@@ -2660,6 +2660,7 @@ class Sinks(Spec):
 
 
 SHIPPED = am.read_yaml(am.DEFAULTS)[0]
+HAS_HAN = re.compile(am.HAN).match
 LANGUAGE = am.Language(SHIPPED)
 
 
@@ -5284,6 +5285,100 @@ class When(Spec):
         self.assertIsNone(self.memory.recall("PostgreSQL", touch=False).why)
 
 
+class LooksLikeAnAnswer(Spec):
+    """Of texts that share the same words with a question, one that looks like its answer comes first."""
+
+    PAIRS = {                              # question → the answer, and what has as many of its words
+        "when did the gateway move": ("the gateway did move two weeks ago now", "the gateway did move with great care"),
+        "when was the gateway moved": ("the gateway was moved on 5/8", "the gateway was moved at ease"),
+        "how many printers are in the hall": ("seven printers are in the hall", "broken printers are in the hall"),
+        "where is the archive": ("the archive is located below", "the archive is forgotten below"),
+        "网关什么时候搬走": ("网关去年搬走了", "网关终于搬走了"),
+        "仓库有多少台打印机": ("仓库有 12 台打印机", "仓库有 AB 台打印机"),
+        "档案室在哪里": ("档案室位于地下", "档案室归于地下"),
+        "档案室什麼時候搬走": ("档案室今年搬走", "档案室终于搬走"),
+        "青鸾口令": ("今天改了口令", "今天改了青鸾"),
+        "青鸾网关怎么样": ("青鸾网关很稳，用的是旧机器", "旧机器用的是青鸾网关，很稳"),
+        "which port does the gateway take": ("The gateway does take port blue", "Which port does the gateway take?"),
+    }
+
+    def test_it_comes_first_whichever_was_told_first(self) -> None:
+        asked = [(question, pair[0], texts) for question, pair in self.PAIRS.items() for texts in (pair, pair[::-1])]
+        for at, (question, answer, texts) in enumerate(asked):
+            memory = am.AgentMemory(self.root.parent / f"pair {at}", now=lambda: self.today, environment={})
+            memory.import_rows([json.dumps({"text": text}) for text in texts], merge=False)
+            with self.subTest(question, first=texts[0]):
+                self.assertEqual(memory.recall(question, touch=False)[0].content, answer)
+
+    def test_without_their_weights_scores_are_by_words_alone(self) -> None:
+        off = {"retrieval": {"memory": {"expected": {"type": 0.0, "focus": 0.0, "topic": 0.0, "question": 0.0}}}}
+        for text in (text for pair in self.PAIRS.values() for text in pair):
+            self.memory.remember(text)
+        ours, plain = self.memory, self.reopen(config=off)
+        changed = 0
+        for question in self.PAIRS:
+            found = {hit.id: hit.why["times"] for hit in ours.recall(question, touch=False, explain=True) if hit.why}
+            words = {hit.id: hit.kw_score for hit in plain.recall(question, touch=False)}
+            for hit in ours.recall(question, touch=False):
+                if hit.id in words:
+                    changed += found[hit.id] != 1
+                    self.assertAlmostEqual(hit.kw_score, words[hit.id] * found[hit.id], places=2)
+        self.assertGreater(changed, 20)
+
+    def expected(self, query: str) -> am.Expected:
+        """What is expected of an answer, in a store that knows no word."""
+        matches = am.Matches({}, frozenset(), {}, {}, am.Scale(0.9, 0.4, 0, 0), am.Asked({}))
+        return am.Expected(query, matches, MEMORY, {**SHIPPED["retrieval"], **SHIPPED["retrieval"]["memory"]})
+
+    def test_each_sign_has_its_weight(self) -> None:
+        for query, text, factor in [
+            ("when did it start", "in 2024", 1.4), ("when did it start", "Last week, I think", 1.4),
+            ("when did it start", "slowly", 1.0), ("when it fails", "in 2024", 1.0), ("how long did it take", "3 hours", 1.96),
+            ("how many are there", "Twice, ever", 1.4), ("how many are there", "the lastwo", 1.0),
+            ("where is it", "port 2024", 1.0), ("where is it", "near the door", 1.4), ("它什么时候开始", "２０２４", 1.4),
+            ("它在哪裡", "它位於樓下", 1.4), ("《档案》在哪", "“档案”不见了", 1.15), ("它在哪", "它不见了", 1.0),
+            ("it", "Is it? Yes", 1 - 0.3 * 6 / 10), ("it", "see /find?q=1 for it", 1.0), ("it", "为什么？", 0.7),
+            ("???", "???", 0.7), ("it", "", 1.0), ("when did it start", "in 2024, " + "x" * 191, 1.2),
+            ("它在哪", "它在" + "x" * 198, 1.075),
+        ]:
+            with self.subTest(query, text=text):
+                self.assertAlmostEqual(self.expected(query).factor(text), factor, places=9)
+
+    def test_equals_at_the_end_of_the_pool_are_left_as_they_are(self) -> None:
+        for scores, looked_at in [([9.0 - at for at in range(9)], 9), ([30.0 - at for at in range(20)], 10), ([5.0] * 11, 0),
+                                  ([5.0] * 10, 10), ([9.0] * 4 + [5.0] * 11, 4),
+                                  ([9.0] * 4 + [5.0 + at * 1e-12 for at in range(9)], 4)]:
+            with self.subTest(scores=scores):
+                fits = self.expected("when was it").fits([*enumerate(scores)], "in {}".format)
+                self.assertEqual([*fits], [*range(looked_at)])
+
+    def test_characters_that_only_spell_a_date_are_not_what_is_asked_for(self) -> None:
+        for text in ("日月同辉照青鸾", "山水同辉照青鸾"):
+            self.memory.remember(text)
+        found = self.memory.recall("青鸾 8月17日", touch=False, explain=True)
+        self.assertEqual(len({hit.why["times"] for hit in found if hit.why}), 1)
+        self.assertEqual(len(found), 2)
+
+    def test_the_floor_judges_by_words_alone(self) -> None:
+        for seq in range(20):
+            self.memory.remember(f"note {seq} on the cellar, filed by clerk number {seq * 7}")
+        self.memory.remember("the cellar of the embassy was dry last week")
+        told = []
+        for weight in (0.0, 5.0):
+            memory = self.reopen(config={"retrieval": {"memory": {"expected": {"type": weight}}}})
+            found = memory.recall("when was the cellar of the embassy in Lisbon flooded by rain", touch=False, explain=True)
+            told.append(found.why and (found.why["certain"], found.why["cut"][0]["score"]))
+        self.assertEqual(told[0][0], told[1][0])
+        self.assertLess(told[0][1], told[1][1])
+
+    def test_a_long_question_and_long_texts_cost_little(self) -> None:
+        self.memory.import_rows([json.dumps({"text": f"猫的网关在哪里？第 {seq} 台。" * 400}) for seq in range(12)], merge=False)
+        for question in ("网关在哪里猫什么时候" * 5_000, "when did it gateway where is " * 1_800):
+            began = time.process_time()
+            self.memory.recall(question, touch=False)
+            self.assertLess(time.process_time() - began, 2)
+
+
 class Synonyms:
     """A vectorizer that knows what a few words mean, in two languages."""
 
@@ -5556,7 +5651,8 @@ class Large(Spec):
     SMALL = {"store": {"tail": 6, "rewrite_bytes": 1, "watch_pages": 1}}
     WHOLE = {"store": {"tail": 10 ** 9, "rewrite_bytes": 10 ** 9, "watch_pages": 1}}
     QUERIES = ("redis cluster", "port 8080", "数据库", "猫", "the deploy of friday", "我们决定", "max_retry_count", "用 redis",
-               "zzz", "缓存 8081", "what did Ann say of redis clusters", "张曼婷 猫", "redis on 18 August", "8月19日 port")
+               "zzz", "缓存 8081", "what did Ann say of redis clusters", "张曼婷 猫", "redis on 18 August", "8月19日 port",
+               "when did we deploy redis", "端口是多少", "我们决定在哪里缓存")
 
     def setUp(self) -> None:
         super().setUp()
@@ -5614,7 +5710,7 @@ class Large(Spec):
         self.today += timedelta(seconds=self.chance.choice([1, 1, 1, 40_000]))
 
     def written_down(self, query: str) -> dict[str, float]:
-        """{id: score} of the profile `memory` as its description says it, with nothing indexed."""
+        """{id: score} of the profile `memory` as its description says it, with nothing indexed or cut short."""
         rules, held = SHIPPED["retrieval"]["memory"], self.memory.list()
         bags = {memory.id: MEMORY.terms_of(memory) for memory in held}
         asked, average = MEMORY.asked(query).counts, sum(bag.total() for bag in bags.values()) / max(1, len(bags))
@@ -5629,6 +5725,8 @@ class Large(Spec):
                     score += times * idf * f * (rules["k1"] + 1) / (f + slow)
             return 0.0 if "quarantined" in memory.flags else score
 
+        weights = {term: times * math.log(1 + (len(bags) - n + 0.5) / (n + 0.5)) for term, times in asked.items()
+                   for n in [sum(term in other for other in bags.values())]}
         scores = {}
         for memory in held:
             turns = [other for other in held if other.session and other.session == memory.session and other.seq is not None]
@@ -5640,7 +5738,29 @@ class Large(Spec):
             named = memory.speaker and set(memory.speaker.casefold().split()) & {*query.casefold().split()}
             boost = (1.1 if memory.access_count >= 5 else 1.0) * (rules["speaker"] if named else 1.0)
             scores[memory.id] = boost * (alone(memory) + rules["previous"] * before + rules["next"] * after)
-        return {id: score for id, score in scores.items() if score > 0}
+        pool = rules["expected"]["pool"]
+        bar = sorted([*scores.values(), *[0.0] * (pool + 1)], reverse=True)[pool]
+        return {memory.id: score * (self.fit(query, memory.content, weights) if score > bar + 1e-9 else 1)
+                for memory in held if (score := scores[memory.id]) > 0}
+
+    def fit(self, query: str, text: str, weights: dict[str, float]) -> float:
+        """What the score of one of the best is multiplied by, for it looks like an answer."""
+        rules, fit, asked, low = SHIPPED["retrieval"]["memory"]["expected"], 1.0, MEMORY.folded(query), MEMORY.folded(text)
+        short = rules["length"] / max(rules["length"], len(low))
+        for kind in SHIPPED["retrieval"]["answer_types"].values():
+            wanted, told = (rf"(?<![0-9a-z])(?:{'|'.join(kind[words])})(?![0-9a-z])|{'|'.join(filter(HAS_HAN, kind[words]))}"
+                            for words in ("asked", "told"))
+            if re.search(wanted, asked) and (re.search(told, low) or kind["digits"] and re.search("[0-9]", low)):
+                fit *= 1 + short * rules["type"]
+        dated = MEMORY.asked(query).dated
+        ends = {at: char for at, char in enumerate(asked, 1) if char in weights and HAS_HAN(char) and char not in dated}
+        if ends:
+            held = [at * at * weights[char] if char in low else 0 for at, char in ends.items()]
+            fit *= 1 + short * rules["focus"] * sum(held) / sum(at * at * weights[char] for at, char in ends.items())
+        if HAS_HAN(asked[0]) and HAS_HAN(asked[1:2]) and low[:2] == asked[:2]:
+            fit *= 1 + short * rules["topic"]
+        asking = [part for part in re.findall(r"[^.!?。]*[.!?。]*", low) if part.endswith("?")]
+        return fit * (1 - rules["question"] * len("".join(asking)) / len(low))
 
     def test_the_scores_are_those_that_were_written_down(self) -> None:
         asked = 0

@@ -1985,11 +1985,12 @@ digest:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
-_LAYOUT = 4                            # of what `parsed_defaults` makes of the text: one more whenever that changes
+_LAYOUT = 5                            # of what `parsed_defaults` makes of the text: one more whenever that changes
 _RULE_LISTS = ("security.redact_patterns", "suspicion.rules")
 _CHECKED = (*_RULE_LISTS, "security.labels", "security.prefixes")        # lists of maps the tests have checked
 # Sections whose keys are names of the user's own.
 _OPEN = r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)|suspicion\.words"
+_ALIKE = r"category_mapping|conflicts\.(settings|units)|suspicion\.words"     # of these, each value is of the others' kind
 _UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_verified", "time_decay_days")
 _RANGES: Mapping[str, tuple[float, float]] = {      # what is not listed: whole numbers from 1, others from 0
     "threshold": (0, 1), "alone": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
@@ -2080,8 +2081,9 @@ def parsed_defaults() -> bytes:
         marks, pieces = _gate(words)
         values["suspicion"]["words"][name] = {"words": words, "gate": [sorted(marks), pieces]}
     from zlib import crc32
-    parts = {f"{long}.{name}": part for long in ("security", "suspicion") for name, part in values.pop(long).items()}
-    text = "\n".join(f"{path}: {json.dumps(part, ensure_ascii=False)}" for path, part in (values | parts).items()).encode()
+    parts = [(path, part) for name, section in values.items() for path, part in (
+        [(f"{name}.{inner}", part) for inner, part in section.items()] if name in ("security", "suspicion") else [(name, section)])]
+    text = "\n".join(f"{path}: {json.dumps(part, ensure_ascii=False)}" for path, part in parts).encode()
     return f"{_defaults_stamp()} {crc32(text):08x}\n".encode() + text
 
 
@@ -2286,8 +2288,8 @@ def merge(base: MutableMapping[str, Any], over: Mapping[str, Any], path: str, pl
             # A list of one's own never switches the shipped rules off.
             base[key] = base[key] + [rule for rule in map(_without_examples, value) if rule not in base[key]]
         else:
-            if key in base:
-                _check(dotted, base[key], value, place)
+            like = base[key] if key in base else next(iter(base.values()), value) if re.fullmatch(_ALIKE, path) else value
+            _check(dotted, like, value, place)
             base[key] = value
 
 
@@ -2313,13 +2315,16 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
         raise ConfigError(f"{place(dotted)}: {dotted} is not the NAME_IN_CAPITALS of a key",
                           "the key itself belongs into the .env of the data root")
     number = isinstance(new, (int, float)) and not isinstance(new, bool)
-    kind = dict if isinstance(old, Sections) else type(old)
+    kind = dict if isinstance(old, Sections) else list if isinstance(old, list) else type(old)
     fits = {bool: isinstance(new, bool), int: number and isinstance(new, int), float: number,
             str: isinstance(new, str), list: isinstance(new, list), dict: isinstance(new, dict)}
     if not fits.get(kind, True):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list",
                   dict: "a map"}[kind]
         raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {new!r:.40}")
+    texts = kind is list and old and isinstance(old[0], str)
+    if odd := [item for item in new if not isinstance(item, str) or not item] if texts else []:
+        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {odd[0]!r:.40}", "put words such as no in quotes")
     low, high = _RANGES.get(dotted.rpartition(".")[2], (min(old, 1) if isinstance(old, int) else 0, 10 ** 9))
     if number and not low <= new <= high:
         limit = f"{low} or more" if high == 10 ** 9 else f"from {low} to {high}"
@@ -2978,6 +2983,8 @@ class Inspector:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
         looks, variants = str(settings["look_alikes"]), str(settings["variants"])
+        if odd := [name for name in ("look_alikes", "variants") if len(str(settings[name])) % 2]:
+            raise ConfigError(f"suspicion.{odd[0]} must be pairs of characters: each, and what it is taken for")
         self._variants = str.maketrans(variants[::2], variants[1::2])
         self._looks = str.maketrans(looks[::2], looks[1::2])
         self._ready: dict[str, re.Pattern[str]] = {}
@@ -7096,9 +7103,8 @@ class Store:
         written = seen.signature[0]
         for id, memory in touched.items():
             path, text = self.page_path(id), recounted(was[id], before[id], memory).encode()
-            if not _overwritten(path, was[id].encode(), text):
-                _replace_file(path, [text], together=True, durable=False)
-            os.utime(path, ns=(written, written))
+            if not _overwritten(path, was[id].encode(), text, written) and _bytes(path) == was[id].encode():
+                _replace_file(path, [text], together=True, durable=False, time=written)
         lock.count()
         self._write_index(seen, list(touched.values()), [], written)
         self._looked = self.load().signature
@@ -7646,9 +7652,11 @@ class Store:
         if self._held:
             self._held.count()                   # before the index is written: what we note of it below then holds
         self._write_index(seen, [*puts, *counted], drops, waiting=waiting)
-        for id in drops:
-            if os.path.lexists(self.page_path(id)):
-                os.unlink(self.page_path(id))
+        for path in filter(os.path.lexists, map(self.page_path, drops)):
+            if os.path.isdir(path) and not os.path.islink(path):
+                self.warn(f"{path} is a directory in the place of a page, and was left as it is")
+            else:
+                os.unlink(path)
         if drops:
             _sync_folder(self.path("store"))
 
@@ -8353,26 +8361,28 @@ def _begins(path: str, size: int = len(_SEALED)) -> bytes:
     """The first bytes of a file; none where it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
-            return file.read(size)
+            return file.read(min(size, os.fstat(file.fileno()).st_size))
     except OSError:
         return b""
 
 
 def _replace_file(path: str, pieces: Iterable[bytes | Span], source: str = "", together: bool = False,
-                  durable: bool = True) -> None:
+                  durable: bool = True, time: int = 0) -> None:
     """Put a file in its place whole and durably, readable by its owner alone.
 
     `pieces` are bytes, or (start, end) of the file `source`, which the kernel copies.  `together` leaves the directory's
     own fsync to the caller, once for many files; what is not `durable` may be gone after a power cut, and no harm done.
+    With a `time`, in ns, it was written then.
     """
     with _Placed() as placed:
-        placed.write(path, pieces, source, durable)
+        placed.write(path, pieces, source, durable, time)
     if durable and not together:
         _sync_folder(os.path.dirname(path))
 
 
-def _overwritten(path: str, old: bytes, new: bytes) -> bool:
-    """Put the bytes that differ into a file where it stands: other digits, which whoever reads meanwhile takes for either.
+def _overwritten(path: str, old: bytes, new: bytes, time: int = 0) -> bool:
+    """Put the bytes that differ into a file where it stands: other digits, which whoever reads meanwhile takes for either.  With
+    a `time`, in ns, it was written then; a file that does not hold the old text any more is left as it is.
 
     False, and nothing done, where the texts are not as long, or the file cannot be written in place.
     """
@@ -8381,12 +8391,15 @@ def _overwritten(path: str, old: bytes, new: bytes) -> bool:
     differ = int.from_bytes(old, "big") ^ int.from_bytes(new, "big")
     first, end = len(new) - (differ.bit_length() + 7) // 8, len(new) - ((differ & -differ).bit_length() - 1) // 8
     try:
-        file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
         try:
             if os.fstat(file).st_nlink != 1:             # a copy by a second name keeps what it has
                 return False
-            if differ:
-                os.pwrite(file, new[first:end], first)
+            if os.pread(file, len(old) + 1, 0) == old:   # else somebody saved it this moment
+                if differ:
+                    os.pwrite(file, new[first:end], first)
+                if time:
+                    os.utime(file, ns=(time, time))
         finally:
             os.close(file)
     except OSError:
@@ -8400,7 +8413,7 @@ class _Placed:
     def __init__(self) -> None:
         self._waiting: list[tuple[str, str]] = []
 
-    def write(self, path: str, pieces: Iterable[bytes | Span], source: str = "", durable: bool = True) -> None:
+    def write(self, path: str, pieces: Iterable[bytes | Span], source: str = "", durable: bool = True, time: int = 0) -> None:
         """Write a file, as `_replace_file` tells."""
         temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp~"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
@@ -8413,6 +8426,8 @@ class _Placed:
                 else:
                     file.write(piece)
             file.flush()
+            if time:
+                os.utime(file.fileno() if os.utime in os.supports_fd else temporary, ns=(time, time))
             if durable:
                 os.fsync(file.fileno())
 

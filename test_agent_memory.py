@@ -816,6 +816,41 @@ class HandEdits(Spec):
 
         self.assertEqual(self.reopen().get(id).content, "quite new words of the page")
 
+    def test_a_directory_in_the_place_of_a_page_stops_no_forget(self) -> None:
+        id = self.memory.remember("the cache listens on port 6379").id
+        page = self.root / "store" / f"{id}.md"
+        page.unlink()
+        page.mkdir()
+
+        self.memory.forget(id)
+
+        self.assertTrue(page.is_dir())
+        self.assertIn("is a directory", " ".join(self.memory.warnings))
+        self.assertEqual(self.reopen().remember("another fact of the proxy").outcome, "added")
+        self.assertEqual(len(self.memory.list()), 1)
+        self.assertFalse((self.root / ".journal.json").exists())
+
+    def test_a_page_that_is_saved_while_its_recall_is_counted_is_taken_in(self) -> None:
+        whole, longer = "the cache listens on port 7000", "the cache listens on port 7000, as somebody wrote by hand"
+        for text, in_place in ((whole, True), (longer, True), (longer, False)):
+            id = self.memory.remember(f"the cache listens on port 6379 {text == whole} {in_place}").id
+            self.memory.recall("cache port")
+            page, real = self.root / "store" / f"{id}.md", am._overwritten
+
+            def saved(path: str, *rest: Any, page: Path = page, real: Any = real, text: str = text, whole: bool = in_place) -> Any:
+                if path == str(page):
+                    edited = re.sub("the cache.*", text, page.read_text())
+                    target = page if whole else page.with_suffix(".new")
+                    target.write_text(edited)
+                    target.replace(page)
+                return real(path, *rest)
+
+            with self.subTest(text, in_place=in_place), mock.patch.object(am, "_overwritten", saved):
+                self.memory.recall("cache port")
+            with self.subTest(text, in_place=in_place):
+                self.assertEqual(self.reopen().get(id).content, text)
+                self.memory.forget(id)
+
     def test_a_directory_in_the_place_of_a_page_stops_nothing(self) -> None:
         id = self.memory.remember("a thing whose page is odd").id
         (self.root / "store" / f"{id}.md").unlink()
@@ -1905,7 +1940,12 @@ class Configuration(Spec):
         with self.assertRaisesRegex(am.ConfigError, r"no list 'gone' in suspicion\.words"):
             self.write("suspicion:\n  rules:\n    - label: mine\n      patterns: ['{gone}']\n      blocks: [x]\n")
         for text, words in (("suspicion: 5\n", "suspicion must be a map"), ("security:\n  labels: 5\n", "labels must be a list"),
-                            ("suspicion:\n  words: 3\n", "words must be a map"), ("security:\n  lables: []\n", "unknown key")):
+                            ("suspicion:\n  words: 3\n", "words must be a map"), ("security:\n  lables: []\n", "unknown key"),
+                            ("suspicion:\n  words:\n    drop: 5\n", "line 3: suspicion.words.drop must be a list"),
+                            ("suspicion:\n  variants: x\n", "variants must be pairs"),
+                            ("conflicts:\n  settings:\n    mine: 0\n", "line 3: conflicts.settings.mine must be a list"),
+                            ("category_mapping:\n  mine: 3\n", "line 2: category_mapping.mine must be text"),
+                            ("digest:\n  labels:\n    event: [1]\n", "line 3: digest.labels.event must hold texts only")):
             with self.subTest(text), self.assertRaisesRegex(am.ConfigError, words):
                 self.write(text)
 

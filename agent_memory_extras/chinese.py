@@ -141,6 +141,8 @@ true or false ⇒ 布尔值（true 或 false）
 a whole number ⇒ 整数
 a number ⇒ 数
 {}: {} must be text, not {} ⇒ {}：{} 应为文本，而不是 {}
+{}: {} must hold texts only, not {} ⇒ {}：{} 里只能是文本，而不是 {}
+suspicion.{} must be pairs of characters: each, and what it is taken for ⇒ suspicion.{} 应为成对的字符：原字符和它被当作的字符
 a list ⇒ 列表
 a map ⇒ 映射
 {} or more ⇒ {} 或更大
@@ -203,6 +205,7 @@ vectors.json: {} vectors could not be read and are made anew ⇒ vectors.json：
 65,536 memories were made in one second ⇒ 一秒内已新建 65,536 条记忆
 try again in a second ⇒ 一秒后再试
 store/{}.md cannot be read: {} ⇒ store/{}.md 无法读取：{}
+{} is a directory in the place of a page, and was left as it is ⇒ {} 是一个目录，占了页面的位置，已原样保留
 store/{}.md cannot be read and was left as it is: {} ⇒ store/{}.md 无法读取，已原样保留：{}
 its id is {} ⇒ 它的 id 是 {}
 it has no text ⇒ 没有正文

@@ -391,4 +391,8 @@ def own_wire() -> BinaryIO:
 @am.command("mcp", show=lambda done, say: iter(()), reads=False)
 def _mcp(memory: am.AgentMemory, args: Namespace) -> None:
     """Serve the Model Context Protocol on standard input and output."""
-    serve(memory, sys.stdin.buffer, own_wire())
+    wire = own_wire()
+    try:
+        serve(memory, sys.stdin.buffer, wire)
+    except BrokenPipeError:                                # who asked is gone; what is left for it goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), wire.fileno())

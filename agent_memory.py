@@ -2204,7 +2204,7 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
     """The settings of a root: the embedded text, the shipped file, the root's file, then `override`."""
     environment = os.environ if environment is None else environment
     root = find_root(os.fspath(root) if root is not None else None, environment)
-    # From cache/ the shipped settings are read in 1 ms instead of 15.
+    # From cache/ what is needed of the shipped settings is read in a third of a millisecond; their text takes 15 ms.
     values = Sections(_lines_of(known_defaults(root) or parsed_defaults().partition(b"\n")[2]))
     notes, own = list[str](), {*(override or ())}
     shipped = os.path.join(_HERE, "config.yaml")

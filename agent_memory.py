@@ -4423,7 +4423,8 @@ class Expected:
         self._weigh, self._folded = rules["expected"], analyzer.folded
         low = analyzer.folded(query)
         asked = _spaced(low)
-        self._types = [type for type in rules["answer_types"].values() if _has(asked, type["asked"])]
+        types = [type for type in rules["answer_types"].values() if _has(asked, _between_blanks(type["asked"]))]
+        self._types = [(tuple("0123456789") if type["digits"] else (), _between_blanks(type["told"])) for type in types]
         topic = _from_first(low)[:2]
         self._topic = topic if len(topic) == 2 and topic.isalnum() and min(topic) > "\u0dff" else ""
         self._focus: dict[str, float] = {}
@@ -4445,14 +4446,12 @@ class Expected:
         """What the score of a text is multiplied by."""
         weigh, low = self._weigh, self._folded(text[:_JUDGED])
         short = min(1.0, weigh["length"] / max(1, len(low)))
-        told = sum(self._told(type, low) for type in self._types)
+        spaced = _spaced(low) if self._types else ""
+        told = sum(_has(low, digits) or _has(spaced, words) for digits, words in self._types)
         topic = bool(self._topic) and _from_first(low).startswith(self._topic)
         focus = sum([weight for char, weight in self._focus.items() if char in low]) / (self._all or 1.0)
         return float((1 + short * weigh["type"]) ** told * (1 + short * weigh["topic"] * topic)
                      * (1 + short * weigh["focus"] * focus) * (1 - min(weigh["question"], 0.9) * _asking(low)))
-
-    def _told(self, type: Mapping[str, Any], low: str) -> bool:
-        return bool(type["digits"]) and any(map(low.__contains__, "0123456789")) or _has(_spaced(low), type["told"])
 
 
 def _from_first(low: str) -> str:
@@ -4465,8 +4464,13 @@ def _spaced(low: str) -> str:
     return f" {low.translate(_PARTED)} "
 
 
-def _has(spaced: str, words: Iterable[str]) -> bool:
-    return any((f" {word} " if word.isascii() else word) in spaced for word in words)
+def _between_blanks(words: Iterable[str]) -> list[str]:
+    """Words as they stand in what `_spaced` gives."""
+    return [f" {word} " if word.isascii() else word for word in words]
+
+
+def _has(text: str, pieces: Iterable[str]) -> bool:
+    return any(map(text.__contains__, pieces))
 
 
 def _asking(low: str) -> float:
@@ -7107,7 +7111,7 @@ class Store:
                 _replace_file(path, [text], together=True, durable=False, time=written)
         lock.count()
         self._write_index(seen, list(touched.values()), [], written)
-        self._looked = self.load().signature
+        self._looked = self._seen.signature if self._seen else ()
         return True
 
     def small(self) -> bool:
@@ -7402,17 +7406,17 @@ class Store:
         if len(seen.memories) > self._settings["store"]["watch_pages"]:
             return []
         # As a rule every page in the folder is one of ours, and their checksum tells without looking at each name.
-        names = [name for name in _names_in(self.path("store")) if name.endswith(".md")]
+        names = [name for name in _listed(self.path("store")) if name.endswith(".md")]
         found = [name[:-3] for name in names]
         same = len(found) == len(seen.memories) and checksum_of(found) == seen.ids
         if not same:
             found = self.pages()
             names = [f"{id}.md" for id in found]
         newer, gone = _changed_files(self.path("store"), names, *(seen.signature[:2] if seen.signature else (-1, -1)))
-        newer = [name[:-3] for name in newer]
+        newer = sorted(name[:-3] for name in newer)
         if gone or not same:
             there = {*found}.difference(name[:-3] for name in gone)
-            newer += [id for id in found if id in there and id not in seen.memories and id not in newer]
+            newer += [id for id in sorted(found) if id in there and id not in seen.memories and id not in newer]
             newer += [id for id in seen.memories if id not in there]
         return [id for id in newer if id not in self._unreadable]
 
@@ -8307,12 +8311,17 @@ def _importable(name: str) -> bool:
     return find_spec(name) is not None
 
 
-def _names_in(folder: str) -> list[str]:
-    """The names in a folder, sorted; none when there is no such folder."""
+def _listed(folder: str) -> list[str]:
+    """The names in a folder, in any order; none when there is no such folder."""
     try:
-        return sorted(os.listdir(folder))
+        return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _names_in(folder: str) -> list[str]:
+    """The names in a folder, sorted; none when there is no such folder."""
+    return sorted(_listed(folder))
 
 
 def _bytes(path: str, start: int = 0) -> bytes | None:

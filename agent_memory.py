@@ -2851,16 +2851,17 @@ def _words(place: str, values: list[Any]) -> list[str]:
 
 
 def _entries(settings: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, entry) of a list of maps, with all their fields; one that is wrong is an error that names it."""
+    """(place, entry) of a list of maps: the shipped ones as they are, those of one's own with all their fields, and an error that
+    names the one that is wrong."""
     shape = _SHAPES[name]
     for at, entry in enumerate(settings[name]):
+        if isinstance(entry, ShippedRule):
+            yield "", entry
+            continue
         place = f"security.{name}[{at}]"
         if not isinstance(entry, dict) or not entry.keys() <= shape.keys():
             raise ConfigError(f"{place} must be a map of {', '.join(shape)}")
-        whole: dict[str, Any] = type(entry)({field: entry.get(field, kind()) for field, kind in shape.items()})
-        if isinstance(entry, ShippedRule):
-            yield place, whole
-            continue
+        whole = {field: entry.get(field, kind()) for field, kind in shape.items()}
         for field, value in whole.items():
             if type(value) is not shape[field] or not value and field in ("label", "grade", "min", "pattern"):
                 raise ConfigError(f"{place}: {field} must be a {shape[field].__name__}, not {value!r:.60}")
@@ -2874,7 +2875,7 @@ def _rule(place: str, rule: Mapping[str, Any]) -> tuple[str, str, str, list[str]
     """A rule of the config as (pattern, label, gate, when); whatever is wrong with one's own is an error that names it."""
     if not isinstance(rule, ShippedRule):
         _check_rule(place, rule["pattern"], rule["gate"])
-    return rule["pattern"], rule["label"], rule["gate"], [word.lower() for word in rule["when"]]
+    return rule["pattern"], rule["label"], rule.get("gate", ""), [word.lower() for word in rule.get("when", ())]
 
 
 def _check_rule(place: str, pattern: str, gate: str) -> None:

@@ -2983,11 +2983,7 @@ class Inspector:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
-        looks, variants = str(settings["look_alikes"]), str(settings["variants"])
-        if odd := [name for name in ("look_alikes", "variants") if len(str(settings[name])) % 2]:
-            raise ConfigError(f"suspicion.{odd[0]} must be pairs of characters: each, and what it is taken for")
-        self._variants = str.maketrans(variants[::2], variants[1::2])
-        self._looks = str.maketrans(looks[::2], looks[1::2])
+        self._variants, self._looks = _pairs(settings, "variants"), _pairs(settings, "look_alikes")
         self._ready: dict[str, re.Pattern[str]] = {}
 
     def ready(self) -> None:
@@ -3289,6 +3285,14 @@ def _marks(reading: str) -> frozenset[str]:
     stars = {word[:size] + "*" for word in words for size in (2, 3, 4)}
     pairs = set() if reading.isascii() else {*reading, *map(str.__add__, reading, reading[1:])}
     return frozenset(words | stars | pairs)
+
+
+def _pairs(section: Any, name: str) -> dict[int, int]:
+    """A table of the settings that takes each character for the one beside it."""
+    pairs = str(section[name])
+    if len(pairs) % 2:
+        raise ConfigError(f"suspicion.{name} must be pairs of characters: each, and what it is taken for")
+    return str.maketrans(pairs[::2], pairs[1::2])
 
 
 def _texts(section: Any, name: str) -> list[str]:
@@ -5730,7 +5734,7 @@ class Race:
         self._common = sorted(held, key=lambda term: -self._weights[term])[:100]
         self._step = _step_above(sum(self._weights[term] for term in self._common) / max(1, 255 - len(self._common)))
         flat, slope = matches.scale.flat, matches.scale.slope
-        self._tables = {term: steps_table(self._weights[term] / self._step, flat, slope) for term in self._common if self._step}
+        self._tables = {term: steps_table(self._weights[term] / self._step, flat, slope) for term in self._common}
         self._lanes = [self._lane(part, start) for part, start in zip(matches.parts, first)]
 
     def score(self, number: int) -> float:
@@ -5770,7 +5774,7 @@ class Race:
 
     def _downward(self) -> Iterator[tuple[float, int]]:
         """The documents with what their score cannot exceed, the highest first, to a step."""
-        step, levels = self._step or 1.0, dict[int, list[tuple[float, int]]]()
+        step, levels = self._step, dict[int, list[tuple[float, int]]]()
         for lane in self._lanes:
             for number, bound in lane.bounds.items():
                 levels.setdefault(int(bound / step), []).append((bound, number))
@@ -5821,9 +5825,9 @@ class Race:
 
 def _step_above(least: float) -> float:
     """The least of a row of steps, each a fifth above the one before, that is no less than this: so that what was translated
-    for one query serves another."""
+    for one query serves another; any will do where no term is common."""
     from math import ceil, log2
-    return float(2 ** (ceil(4 * log2(least)) / 4)) if least > 0 else 0.0
+    return float(2 ** (ceil(4 * log2(least)) / 4)) if least > 0 else 1.0
 
 
 class Lane(Record):
@@ -11794,7 +11798,7 @@ def guarded(run: Callable[[], int], failed: Callable[[AgentMemoryError], int], e
     except AgentMemoryError as fault:
         return failed(fault)
     except BrokenPipeError:
-        _hush(sys.stdout)
+        hush(sys.stdout)
         return 0
     except KeyboardInterrupt:
         return 130
@@ -12023,7 +12027,7 @@ def _printed(text: str, stream: Any, end: str = "\n") -> None:
     try:
         print(text, end=end, file=stream, flush=True)
     except OSError:
-        _hush(stream)
+        hush(stream)
 
 
 def _ready_streams() -> None:
@@ -12036,7 +12040,7 @@ def _ready_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _hush(stream: Any) -> None:
+def hush(stream: Any) -> None:
     """Let a closed or full stream be: what is still buffered for it goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -394,5 +394,5 @@ def _mcp(memory: am.AgentMemory, args: Namespace) -> None:
     wire = own_wire()
     try:
         serve(memory, sys.stdin.buffer, wire)
-    except BrokenPipeError:                                # who asked is gone; what is left for it goes nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), wire.fileno())
+    except BrokenPipeError:                                # who asked is gone
+        am.hush(wire)

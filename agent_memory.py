@@ -42,9 +42,7 @@ touches.log counts recalls of a large store for a while; cache/ is for speed alo
 """
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 import unicodedata
 from _thread import allocate_lock, start_new_thread
@@ -65,6 +63,8 @@ __all__ = [
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import json
+    import re
     from argparse import ArgumentParser
     from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
@@ -86,8 +86,73 @@ else:
     def dataclass_transform(**_):
         return lambda cls: cls
 
+    class Later:
+        """A module that is imported when something of it is first asked for."""
+
+        def __init__(self, name):
+            self._name = name
+
+        def __getattr__(self, name):
+            value = self.__dict__[name] = getattr(__import__(self._name), name)
+            return value
+
+    json, re = Later("json"), Later("re")    # 5 ms; most commands find what they need of them in the cache or in C
+
 
 # ── Words ────────────────────────────────────────────────────────────────────
+
+class _Default:
+    """A decoder's settings, as the scanner of `json` wants them; what JSON does not know is left to the library."""
+
+    strict, object_hook, object_pairs_hook, parse_float, parse_int = True, None, None, float, int
+    parse_constant = dict[str, float]().__getitem__
+
+
+_scan: Callable[[str, int], tuple[Any, int]] | None
+_encode: Callable[[Any, int], Iterable[str]] | None
+_encode_ascii: Callable[[Any, int], Iterable[str]] | None
+try:
+    from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
+    _scan = make_scanner(_Default)  # type: ignore[arg-type]
+    _encode, _encode_ascii = (make_encoder(None, None, quoted, None, ": ", ", ", False, False, True)  # type: ignore[arg-type]
+                              for quoted in (encode_basestring, encode_basestring_ascii))
+    if hasattr(sys, "gettotalrefcount"):     # an interpreter for debugging ends where another says SystemError
+        _scan = None
+except (ImportError, TypeError):             # another interpreter: the library does it all
+    _scan = _encode = _encode_ascii = None
+
+
+def from_json(text: str | bytes) -> Any:
+    """`json.loads`, and as strict; without its import where the text is one plain value."""
+    if _scan:
+        try:
+            plain = text if isinstance(text, str) else text.decode()
+            value, end = _scan(plain, 0)
+            if not plain[end:].strip(" \t\n\r"):
+                return value
+        except (ValueError, StopIteration, KeyError, RecursionError, SystemError):
+            pass                             # the library says what is wrong; without it the scanner of 3.11 cannot
+    return json.loads(text)
+
+
+def in_json(value: Any, ascii: bool = False) -> str:
+    """`json.dumps` with `ensure_ascii=False`; in a third of the time, for no encoder is made."""
+    if encode := _encode_ascii if ascii else _encode:
+        try:
+            return "".join(encode(value, 0))
+        except (ValueError, TypeError, RecursionError):
+            pass
+    return json.dumps(value, ensure_ascii=ascii)
+
+
+def hash_of(name: str) -> Callable[..., Any]:
+    """md5 or blake2b of `hashlib`, without its import where the interpreter has them: it costs a cold process 5 ms."""
+    try:
+        made: Callable[..., Any] = getattr(__import__({"md5": "_md5", "blake2b": "_blake2"}[name]), name)
+    except (ImportError, AttributeError):
+        import hashlib
+        made = getattr(hashlib, name)
+    return made
 
 
 _PATTERNS = 1                        # the form in which they are kept
@@ -100,7 +165,7 @@ class Patterns:
     The code holds for the version that made it; under another one, or where an engine has none, patterns compile as ever.
     """
 
-    _LONG, _MANY = 12, 400                   # characters of a pattern that is worth it; patterns, then the old ones go
+    _MANY = 400                              # patterns, then the old ones go
 
     def __init__(self) -> None:
         self._kept: tuple[dict[str, list[Any]], bytes] = {}, b""     # pattern → flags, groups, where its code begins and ends
@@ -120,8 +185,7 @@ class Patterns:
             except (ImportError, AttributeError, TypeError, ValueError, OverflowError, RuntimeError):    # the engine checks it
                 pass
         made = re.compile(text)
-        if len(text) >= self._LONG:
-            self.new.append(text)
+        self.new.append(text)
         return made
 
     def know(self, data: bytes) -> None:
@@ -130,7 +194,7 @@ class Patterns:
         stamp, _, rest = data.partition(b"\n")
         if data and stamp == f"{_engine()} {crc32(rest):08x}".encode():
             head, _, codes = rest.partition(b"\n")
-            places = json.loads(head)
+            places = from_json(head)
             self._kept = (places if isinstance(places, dict) else {}), codes
 
     def to_bytes(self) -> bytes:
@@ -144,7 +208,7 @@ class Patterns:
                 places[text] = [*facts, len(codes), len(codes) + len(code)]
                 codes += code
         self._kept = places, codes
-        rest = json.dumps(places).encode() + b"\n" + codes
+        rest = in_json(places, ascii=True).encode() + b"\n" + codes
         return f"{_engine()} {crc32(rest):08x}\n".encode() + rest
 
 
@@ -172,7 +236,11 @@ def _assembled(text: str) -> tuple[int, int, dict[str, int], bytes] | None:
 # All that stand in this file would take 9 ms of every cold start.  `re` keeps patterns, too, but asks three times as long.
 PATTERNS = Patterns()
 _pattern = lru_cache(512)(PATTERNS.compiled)
-_unkept = lru_cache(256)(re.compile)         # what masks secrets: a rule of one's own may hold one, and nothing is to switch it off
+
+
+@lru_cache(256)
+def _unkept(text: str) -> re.Pattern[str]:
+    return re.compile(text)                  # what masks secrets: a rule of one's own may hold one, and nothing is to switch it off
 
 
 class AgentMemoryError(Exception):
@@ -601,6 +669,14 @@ LETTER = f"[{ALPHABETS}]"
 HAN = rf"[^\W{ALPHABETS}]"
 
 
+_SPECIAL = {code: "\\" + chr(code) for code in b"()[]{}?*+-|^$\\.&~# \t\n\r\v\f"}
+
+
+def escaped(text: str) -> str:
+    """A pattern for a text as it stands, as `re.escape` makes it."""
+    return text.translate(_SPECIAL)
+
+
 def any_of(words: Iterable[str]) -> str:
     """A pattern for one of these words, the longest first; whole words where the alphabet parts them.
 
@@ -609,9 +685,9 @@ def any_of(words: Iterable[str]) -> str:
     """
     groups: dict[str, list[str]] = {}
     for word in sorted(filter(None, words), key=lambda word: (-len(word), word)):
-        groups.setdefault(word[0], []).append(re.escape(word[1:]).replace(r"\ ", r"\s+"))
+        groups.setdefault(word[0], []).append(escaped(word[1:]).replace(r"\ ", r"\s+"))
     branches = [rf"{first}(?<![0-9a-z_]{first})(?:{'|'.join(rest)})(?![0-9a-z_])" if first.isascii() and first.isalnum()
-                else re.escape(first) + f"(?:{'|'.join(rest)})" for first, rest in groups.items()]
+                else escaped(first) + f"(?:{'|'.join(rest)})" for first, rest in groups.items()]
     return f"(?:{'|'.join(branches)})" if branches else "(?!)"
 
 
@@ -629,7 +705,7 @@ def _demanded(part: str) -> list[_Gate]:
     """The gates of one part: its first word, and each group that must be there; or how its outer choices begin."""
     first = _pattern(_BEGINS).match(part)
     gates, depth, begins, outer = [_gate([first[0]], whole=False)] if first else [], 0, [0], [0]
-    for token in re.finditer(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", part):
+    for token in _pattern(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]").finditer(part):
         depth += (token[0] == "(") - (token[0] == ")")
         if token[0] == "|" and not depth:
             outer.append(token.end())
@@ -658,7 +734,7 @@ def _gate(words: Iterable[str], whole: bool = True) -> _Gate:
     marks, pieces = set(), []
     for word in words:
         low = word.lower()
-        first = low if low.isascii() and low.isalpha() else re.match("[a-z]*", low)[0]  # type: ignore[index]
+        first = low if low.isascii() and low.isalpha() else _pattern("[a-z]*").match(low)[0]  # type: ignore[index]
         if not word.isascii() and not first:
             marks.add(word[:2])
         elif len(first) < 2:
@@ -689,9 +765,6 @@ _BLANK = {key: getattr(Memory, key, "") for key in Memory._fields}
 _ROW_TYPES = {key: _KINDS.get(key, (str,)) for key in Memory._fields if key not in _TUPLES}
 
 
-_in_json = json.JSONEncoder(ensure_ascii=False).encode           # dumps() makes an encoder at each call, for 2 µs
-
-
 def to_row(memory: Memory) -> dict[str, Any]:
     """The memory as its row in index.json: the specification's keys, then what else it holds."""
     state = vars(memory)
@@ -700,7 +773,7 @@ def to_row(memory: Memory) -> dict[str, Any]:
 
 def to_line(memory: Memory) -> str:
     """The row as the one line of JSON it occupies in index.json."""
-    return _in_json(to_row(memory)).translate(_LINE_BREAKERS)
+    return in_json(to_row(memory)).translate(_LINE_BREAKERS)
 
 
 # Rows are split at line feeds, pages are read by YAML; both stay readable when
@@ -709,11 +782,17 @@ _LINE_BREAKERS = {ord(c): f"\\u{ord(c):04x}" for c in "\x7f\x85\u2028\u2029\ufef
 _LINE_BREAKERS |= {n: f"\\u{n:04x}" for n in range(0x80, 0xA0)}
 
 
+def is_id(text: object) -> bool:
+    """Whether a text is an id, as `ID` has it.  Paths are made of ids, so no pattern that was kept in cache/ is asked."""
+    return (isinstance(text, str) and text.isascii() and 24 <= len(text) <= 52 and text[:4] == "mem_" and text[4:12].isdigit()
+            and text[12] == "_" == text[19] and text[13:19].isdigit() and not text[20:].strip("0123456789abcdef"))
+
+
 def from_row(row: object) -> Memory:
     """A row of index.json as a memory.  ValueError says what is wrong with it."""
     if not isinstance(row, dict):
         raise ValueError("a row that is no object")
-    if not isinstance(row.get("id"), str) or not _pattern(ID).fullmatch(row["id"]):
+    if not is_id(row.get("id")):
         raise ValueError(f"a row whose id is no id: {row.get('id')!r:.40}")
     if not isinstance(row.get("content"), str):
         raise ValueError(f"{row['id']} has no text")
@@ -723,7 +802,7 @@ def from_row(row: object) -> Memory:
             known[key] = value
         elif key in Memory._fields:
             known[key] = _shaped(key, value)
-    foreign = "".join(f"{key}: {_in_json(row[key])}\n" for key in row if key not in known)
+    foreign = "".join(f"{key}: {in_json(row[key])}\n" for key in row if key not in known)
     known["content"] = Clean(row["content"], known.get("redacted", ()))
     if foreign:
         known["extra"] = known.get("extra", "") + foreign
@@ -789,10 +868,10 @@ def rows_by_rank(data: bytes, rooms: Collection[str], project: str | None, least
         return None
     order: dict[tuple[int, bool], list[tuple[bytes, int]]] = {}
     for fields, dated in places.items():
-        said = json.loads(b'{"room": %s}' % fields)
+        said = from_json(b'{"room": %s}' % fields)
         if said["room"] in rooms:
             order.setdefault((-said["importance"], not said["execution_verified"]), []).extend(dated)
-    named = _in_json(project).encode() if project and project.isprintable() else b""
+    named = in_json(project).encode() if project and project.isprintable() else b""
     rows = (data[data.rfind(b"\n", 0, at) + 1:data.find(b"\n", at)].removesuffix(b",")
             for _, dated in sorted(order.items()) for _, at in sorted(dated, reverse=True))       # of one second, the later first
     return (row for row in rows if not named or b'"project": ' + named in row or b'"project": "' not in row)
@@ -829,7 +908,7 @@ def scalar(value: Any) -> str:
         first = value[0]                 # a class of all Chinese characters would take 1 ms to compile
         if first == "_" or "一" <= first <= "鿿" or first.isascii() and first.isalpha():
             return value
-    return _in_json(value).translate(_LINE_BREAKERS)
+    return in_json(value).translate(_LINE_BREAKERS)
 
 
 def from_page(text: str) -> Memory:
@@ -860,8 +939,8 @@ def _blocks(front: str) -> Iterator[tuple[str, str]]:
     """Each top-level key of a front matter with the lines that belong to it."""
     key, block = "", ""
     for line in front.strip("\n").split("\n"):
-        named = re.match(r"([^\s#:\-][^:]*):(?:\s|$)", line)
-        if not named and not re.match(r"\s|#|-|$", line):
+        named = _pattern(r"([^\s#:\-][^:]*):(?:\s|$)").match(line)
+        if not named and not _pattern(r"\s|#|-|$").match(line):
             raise ValueError(f"a line that is no `key: value`: {line!r:.60}")
         if named and block:
             yield key, block
@@ -909,7 +988,7 @@ def plain_scalar(text: str) -> Any:
     if text[:1] == '"':
         return _json(text)
     if text[:1] == "'":
-        if not re.fullmatch(r"'(?:[^']|'')*'", text):
+        if not _pattern(r"'(?:[^']|'')*'").fullmatch(text):
             raise ValueError(f"a quote that does not close: {text!r:.40}")
         return text[1:-1].replace("''", "'")
     if text[:1] in "[{" and text:
@@ -918,14 +997,14 @@ def plain_scalar(text: str) -> Any:
         return _WORDS[text.casefold()]
     if _pattern(_NUMBER).fullmatch(text):
         return float(text) if "." in text else int(text)
-    if text[0] in "&*!|>%@`" or ": " in text or text.endswith(":") or re.match(r"[-?]( |$)", text):
+    if text[0] in "&*!|>%@`" or ": " in text or text.endswith(":") or _pattern(r"[-?]( |$)").match(text):
         raise ValueError(f"this needs quotes: {text!r:.40}")
     return text
 
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return from_json(text)
     except ValueError:
         raise ValueError(f"a value that does not end as it begins: {text!r:.40}") from None
 
@@ -933,13 +1012,13 @@ def _json(text: str) -> Any:
 def _flow(text: str) -> Any:
     """A flow list of scalars, or any JSON."""
     try:
-        return json.loads(text)
+        return from_json(text)
     except ValueError:
         pass
     if text[0] != "[" or text[-1] != "]":
         raise ValueError(f"only lists may stand on one line: {text!r:.40}")
-    items = re.findall(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,"'\[\]{}][^,\[\]{}]*?)\s*(?:,|$)""", text[1:-1])
-    if re.sub(r"[\s,]", "", "".join(items)) != re.sub(r"[\s,]", "", text[1:-1]):
+    items = _pattern(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,"'\[\]{}][^,\[\]{}]*?)\s*(?:,|$)""").findall(text[1:-1])
+    if _pattern(r"[\s,]").sub("", "".join(items)) != _pattern(r"[\s,]").sub("", text[1:-1]):
         raise ValueError(f"a list that cannot be read: {text!r:.40}")
     return [plain_scalar(item) for item in items]
 
@@ -953,7 +1032,7 @@ def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
     lines = [(n, len(raw) - len(raw.lstrip(" ")), _uncomment(raw).strip())
              for n, raw in enumerate(text.removeprefix("\ufeff").split("\n"), 1)]
     lines = [line for line in lines if line[2] and line[2] != "---"]
-    tab = next((n for n, raw in enumerate(text.split("\n"), 1) if re.match(r" *\t\s*[^\s#]", raw)), 0)
+    tab = next((n for n, raw in enumerate(text.split("\n"), 1) if _pattern(r" *\t\s*[^\s#]").match(raw)), 0)
     if tab:
         raise PlainYamlError(tab, "a tab; indent with blanks")
     where: dict[str, int] = {}
@@ -968,9 +1047,9 @@ def _uncomment(line: str) -> str:
     if "#" not in line:
         return line.rstrip()
     if '"' not in line and "'" not in line:
-        return re.split(r"(?:^|\s)#", line, maxsplit=1)[0].rstrip()
+        return _pattern(r"(?:^|\s)#").split(line, maxsplit=1)[0].rstrip()
     # A quote opens only where a value may begin; elsewhere it is an apostrophe.
-    kept = re.match(r"""(?:(?<![^\s\[,:])"(?:[^"\\]|\\.)*"|(?<![^\s\[,:])'(?:[^']|'')*'|(?!(?:(?<=\s)|^)#).)*""", line)
+    kept = _pattern(r"""(?:(?<![^\s\[,:])"(?:[^"\\]|\\.)*"|(?<![^\s\[,:])'(?:[^']|'')*'|(?!(?:(?<=\s)|^)#).)*""").match(line)
     return kept[0].rstrip() if kept else ""
 
 
@@ -979,7 +1058,7 @@ def _node(lines: list[tuple[int, int, str]], at: int, indent: int, path: str,
     """The map or list that begins at a line, and the line after it."""
     if at >= len(lines):
         return None, at
-    node: Any = [] if re.match(r"-( |$)", lines[at][2]) else {}
+    node: Any = [] if _pattern(r"-( |$)").match(lines[at][2]) else {}
     while at < len(lines) and lines[at][1] == indent:
         n, _, body = lines[at]
         listed = body == "-" or body.startswith("- ")
@@ -1027,7 +1106,7 @@ def _item(lines: list[tuple[int, int, str]], at: int, path: str, position: int,
     text = body[1:].strip()
     inner = f"{path}[{position}]"
     where[inner] = n
-    if text and (_pattern(_KEY).match(text) and text[0] not in "\"'" or re.match(r"-( |$)", text)):
+    if text and (_pattern(_KEY).match(text) and text[0] not in "\"'" or _pattern(r"-( |$)").match(text)):
         shifted = indent + body.index(text)
         lines[at] = (n, shifted, text)
         return _node(lines, at, shifted, inner, where)
@@ -1036,7 +1115,7 @@ def _item(lines: list[tuple[int, int, str]], at: int, path: str, position: int,
 
 def read_env(text: str) -> dict[str, str]:
     """The NAME=value lines of an .env file; quotes and `export` are allowed, comments skipped."""
-    pairs = re.findall(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
+    pairs = _pattern(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$").findall(text)
     return {name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 1 else value
             for name, value in pairs}
 
@@ -1985,6 +2064,7 @@ digest:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
+_LEFT_AT_MOST = 1 << 22                # bytes of a file of cache/ that are read before there is a store
 _LAYOUT = 5                            # of what `parsed_defaults` makes of the text: one more whenever that changes
 _RULE_LISTS = ("security.redact_patterns", "suspicion.rules")
 _CHECKED = (*_RULE_LISTS, "security.labels", "security.prefixes")        # lists of maps the tests have checked
@@ -2083,7 +2163,7 @@ def parsed_defaults() -> bytes:
     from zlib import crc32
     parts = [(path, part) for name, section in values.items() for path, part in (
         [(f"{name}.{inner}", part) for inner, part in section.items()] if name in ("security", "suspicion") else [(name, section)])]
-    text = "\n".join(f"{path}: {json.dumps(part, ensure_ascii=False)}" for path, part in parts).encode()
+    text = "\n".join(f"{path}: {in_json(part)}" for path, part in parts).encode()
     return f"{_defaults_stamp()} {crc32(text):08x}\n".encode() + text
 
 
@@ -2106,10 +2186,10 @@ def settings_template() -> str:
     """What `init` writes: the settings people change most, commented out; the lists of words and rules are left out."""
     lines, kept = ["# Settings of this data root.  Take the # from a line, and from the lines it belongs to.", "#"], False
     for line in DEFAULTS.splitlines():
-        if named := re.match(r"(\w+):", line):
+        if named := _pattern(r"(\w+):").match(line):
             kept = named[1] in ("rooms", "category_mapping", "pruning", "store", "output", "context", "retrieval", "vectors",
                                 "rerank")
-        if kept and line.strip() and not re.match(r"\s*(#|\w*(words|characters):)", line):
+        if kept and line.strip() and not _pattern(r"\s*(#|\w*(words|characters):)").match(line):
             lines.append(f"# {line}")
     return "\n".join(lines) + "\n"
 
@@ -2144,7 +2224,7 @@ class Sections(MutableMapping):                         # type: ignore[type-arg]
     def __getitem__(self, name: str) -> Any:
         if name not in self._read:
             [(rest, line), *_], path = self._lines[name], self._within + name
-            self._read[name] = Sections(self._lines[name], f"{path}.") if rest else _unpacked(path, json.loads(line.decode()))
+            self._read[name] = Sections(self._lines[name], f"{path}.") if rest else _unpacked(path, from_json(line.decode()))
         return self._read[name]
 
     def __setitem__(self, name: str, section: Any) -> None:
@@ -2191,12 +2271,17 @@ def shipped(*names: str) -> Any:
 def known_defaults(root: str) -> bytes:
     """The JSON an earlier process left of `parsed_defaults` in cache/, b"" when it is of another text."""
     from zlib import crc32
+    stamp, _, values = _left(root, "settings.json").partition(b"\n")
+    return values if stamp.decode("utf-8", "replace") == f"{_defaults_stamp()} {crc32(values):08x}" else b""
+
+
+def _left(root: str, name: str) -> bytes:
+    """What an earlier process left in cache/; b"" where there is nothing."""
     try:
-        with open(os.path.join(root, "cache", "settings.json"), "rb", buffering=0) as file:
-            stamp, _, values = file.read().partition(b"\n")
+        with open(os.path.join(root, "cache", name), "rb", buffering=0) as file:
+            return file.read(min(_LEFT_AT_MOST, os.fstat(file.fileno()).st_size))
     except OSError:
         return b""
-    return values if stamp.decode("utf-8", "replace") == f"{_defaults_stamp()} {crc32(values):08x}" else b""
 
 
 def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str, str] | None = None,
@@ -2204,6 +2289,7 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
     """The settings of a root: the embedded text, the shipped file, the root's file, then `override`."""
     environment = os.environ if environment is None else environment
     root = find_root(os.fspath(root) if root is not None else None, environment)
+    PATTERNS.know(_left(root, "patterns.bin"))
     # From cache/ what is needed of the shipped settings is read in a third of a millisecond; their text takes 15 ms.
     values = Sections(_lines_of(known_defaults(root) or parsed_defaults().partition(b"\n")[2]))
     notes, own = list[str](), {*(override or ())}
@@ -2288,13 +2374,13 @@ def merge(base: MutableMapping[str, Any], over: Mapping[str, Any], path: str, pl
             # A list of one's own never switches the shipped rules off.
             base[key] = base[key] + [rule for rule in map(_without_examples, value) if rule not in base[key]]
         else:
-            like = base[key] if key in base else next(iter(base.values()), value) if re.fullmatch(_ALIKE, path) else value
+            like = base[key] if key in base else next(iter(base.values()), value) if _pattern(_ALIKE).fullmatch(path) else value
             _check(dotted, like, value, place)
             base[key] = value
 
 
 def _check_room(dotted: str, value: Any, known: Mapping[str, Any], place: Callable[[str], str]) -> None:
-    if not re.fullmatch(r"rooms\.[\w-]{1,40}", dotted):
+    if not _pattern(r"rooms\.[\w-]{1,40}").fullmatch(dotted):
         raise ConfigError(f"{place(dotted)}: {dotted!r} cannot be the name of a room", "letters, digits, _ and -")
     if not isinstance(value, dict):
         _check(dotted, 1, value, place)
@@ -2311,7 +2397,7 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
         if new not in ("auto", True, False):
             raise ConfigError(f"{place(dotted)}: {dotted} must be auto, true or false")
         return
-    if dotted.endswith(".key") and not re.fullmatch(r"[A-Z][A-Z0-9_]{0,63}|", str(new)):      # a key pasted here: not repeated
+    if dotted.endswith(".key") and not _pattern(r"[A-Z][A-Z0-9_]{0,63}|").fullmatch(str(new)):      # a key pasted here is not told
         raise ConfigError(f"{place(dotted)}: {dotted} is not the NAME_IN_CAPITALS of a key",
                           "the key itself belongs into the .env of the data root")
     number = isinstance(new, (int, float)) and not isinstance(new, bool)
@@ -2822,7 +2908,7 @@ def _spellings(value: str) -> set[str]:
     from binascii import b2a_base64
     raw = value.encode("utf-8", "replace")
     url = re.sub(r"[^A-Za-z0-9._~-]", lambda byte: f"%{ord(byte[0]):02X}", raw.decode("latin-1"))
-    forms = {value, json.dumps(value)[1:-1], url}
+    forms = {value, in_json(value, ascii=True)[1:-1], url}
     for shift in range(3):
         whole = b2a_base64(bytes(shift) + raw, newline=False).decode().rstrip("=")
         sure = whole[(0, 2, 3)[shift]:len(whole) - (1 if (len(raw) + shift) % 3 else 0)]
@@ -2896,10 +2982,10 @@ def _check_rule(place: str, pattern: str, gate: str) -> None:
 def _nested(pattern: str) -> bool:
     """Whether an unbounded repeat holds another one: such a pattern can take for ever."""
     endless, before = r"(?:[*+]|\{\d*,\})", ""
-    text = re.sub(r"(?s)\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", pattern)
-    while text != before and not re.search(rf"\0{endless}", text):        # a group is "\0" if it holds one, else "x"
+    text = _pattern(r"(?s)\\.|\[\^?\]?(?:\\.|[^\]\\])*\]").sub("x", pattern)
+    while text != before and not _pattern(rf"\0{endless}").search(text):        # a group is "\0" if it holds one, else "x"
         before = text
-        text = re.sub(r"\(([^()]*)\)", lambda group: "\0" if re.search(rf"\0|{endless}", group[1]) else "x", text)
+        text = _pattern(r"\(([^()]*)\)").sub(lambda group: "\0" if _pattern(rf"\0|{endless}").search(group[1]) else "x", text)
     return text != before
 
 
@@ -2962,6 +3048,7 @@ _CONTROLS = {c: 0x2400 + c for c in range(32) if c not in (9, 10)} | {127: 0x242
 _OPENING = r"(?:<|＜|﹤|&(?:amp;)?(?:lt|\#0{0,5}60|\#x0{0,5}3c);|\\u003c|%3c)"
 _OPENS = ("<", "＜", "﹤", "&", "\\", "%", "[")                # without one of them no tag, mark or fence begins
 _GAP = r"(?:[^.!?;。\n]|\.(?=\w)){0,40}?"
+_OPENED = r"(?:^|(?<!-\w)[\s:(,，：])(['\"`])(?!.*\1)|.*([“‘「『])(?!.*[”’」』])"
 _SENTENCES = r"(?:[^.!?;。\n]|[.?](?=\w)){2,}"
 _TURNS = (r"\n[ \t#*]{0,8}(?i:human|assistant)[ \t]?[:：][^\n]*\n(?:.*\n)?[ \t#*]{0,8}(?i:human|assistant)[ \t]?[:：]"
           r"|(?im:^#{1,6} ?system ?:)")
@@ -3065,9 +3152,9 @@ class Inspector:
     def _plain(self, visible: str) -> str:
         """A text as the rules read it: NFKC, no accents, lower case, one kind of Chinese, single blanks."""
         if not visible.isascii():
-            bare = re.sub("[\u0300-\u036f]+", "", unicodedata.normalize("NFKD", visible))
+            bare = _pattern("[\u0300-\u036f]+").sub("", unicodedata.normalize("NFKD", visible))
             visible = unicodedata.normalize("NFKC", bare).translate(self._variants).replace("’", "'")
-        return re.sub(r" ?\n[ \n]*", "\n", re.sub(r"[^\S\n]+", " ", visible.lower().replace("*", "")))
+        return _pattern(r" ?\n[ \n]*").sub("\n", _pattern(r"[^\S\n]+").sub(" ", visible.lower().replace("*", "")))
 
     def _readings(self, visible: str) -> list[str]:
         """The ways a person may read a text: as it is, look-alikes folded, spaced words joined."""
@@ -3077,8 +3164,8 @@ class Inspector:
             readings.append(folded)
         # Few texts get past the first look, and the second one's classes of Chinese take 2 ms to compile.
         if _pattern(_SPACED_OUT).search(readings[-1]) and _pattern(_SPACED).search(readings[-1]):
-            wide = re.sub(r"\s{2,}", "\n", visible.lower() if visible.isascii() else readings[-1])
-            joined = _pattern(_SPACED).sub(lambda run: re.sub(r"[ ._|/*-]", "", run[0]), wide).replace("\n", " ")
+            wide = _pattern(r"\s{2,}").sub("\n", visible.lower() if visible.isascii() else readings[-1])
+            joined = _pattern(_SPACED).sub(lambda run: _pattern(r"[ ._|/*-]").sub("", run[0]), wide).replace("\n", " ")
             readings.append(self._plain(self._vocabulary.sub(r" \g<0> ", joined)))
         return readings
 
@@ -3101,7 +3188,7 @@ class Inspector:
                 found[label] = found.get(label, False) or blocks and not told
                 if found[label] or not blocks:
                     break
-        leet = reading.translate(_LEET) if re.search(r"[a-z][013457$]+[a-z]|\b1[a-z]", reading) else reading
+        leet = reading.translate(_LEET) if _pattern(r"[a-z][013457$]+[a-z]|\b1[a-z]").search(reading) else reading
         if leet != reading and not found and (hit := self._broken(leet, {})):
             found |= dict.fromkeys(hit, False)
         return found
@@ -3129,10 +3216,10 @@ class Inspector:
         """Whether words between these are told rather than said: quoted, an example, a note about attacks."""
         if self._describing.search(before) or self._describing.search(after):
             return True
-        opened = re.search(r"(?:^|(?<!-\w)[\s:(,，：])(['\"`])(?!.*\1)|.*([“‘「『])(?!.*[”’」』])", before.rpartition("\n")[2])
+        opened = _pattern(_OPENED).search(before.rpartition("\n")[2])
         if not opened or not before.strip(" \"'`“‘「『"):
             return False
-        return (opened[1] or "”’」』"["“‘「『".index(opened[2])]) in after and not re.search(r"\"\s?:\s?\"[^\"]*$", before)
+        return (opened[1] or "”’」』"["“‘「『".index(opened[2])]) in after and not _pattern(r"\"\s?:\s?\"[^\"]*$").search(before)
 
     # ── what it hides ──
 
@@ -3140,12 +3227,12 @@ class Inspector:
         """The labels of what a person does not see or a machine would obey."""
         if not text.isascii() and _unseen(text):
             hidden = _pattern(_MEANT).sub(" ", text)
-            yield from (label for label, pattern in _HIDING.items() if re.search(pattern, hidden))
+            yield from (label for label, pattern in _HIDING.items() if _pattern(pattern).search(hidden))
         if "\x1b" in text or "\x9b" in text:
             yield "terminal"
         if _holds(visible, _OPENS) and self._fence.search(visible):
             yield "fence"
-        if "---" in visible and re.search(r"(?m)^[ \t]*---[ \t]*\n(?:.{0,200}\n){0,6}?[ \t]*[A-Za-z_]{2,24}[ \t]*:", visible):
+        if "---" in visible and _pattern(r"(?m)^[ \t]*---[ \t]*\n(?:.{0,200}\n){0,6}?[ \t]*[A-Za-z_]{2,24}[ \t]*:").search(visible):
             yield "front_matter"
         if _holds(visible, (":", "：")) and _pattern(_TURNS).search("\n" + visible):
             yield "role_marks"
@@ -3180,7 +3267,7 @@ class Inspector:
     def _vocabulary(self) -> re.Pattern[str]:
         """The words by which letters without blanks are told apart."""
         words = {word.rstrip("*") for name in ("drop", "prior", "rules") for word in self._slots[name] if " " not in word}
-        return _pattern("|".join(rf"{re.escape(word)}s?" for word in sorted(words, key=len, reverse=True)))
+        return _pattern("|".join(rf"{escaped(word)}s?" for word in sorted(words, key=len, reverse=True)))
 
     # ── what is shown ──
 
@@ -3213,7 +3300,8 @@ class Inspector:
         """A visible text in which nothing closes our fence, speaks as somebody else, loads or runs."""
         for signs, pattern, shown in self._escapes:
             if _holds(visible, signs):                         # compiled when first needed: all of them take 8 ms
-                visible = re.sub(pattern, shown, visible, flags=re.IGNORECASE | re.MULTILINE)
+                found = _pattern("(?im)" + pattern)
+                visible = found.sub(shown, visible) if found.search(visible) else visible
         # A full-width first letter reads the same, and no program knows the scheme.
         return self._schemes.sub(lambda first: chr(ord(first[0]) + 0xFEE0), visible) if ":" in visible else visible
 
@@ -3238,7 +3326,7 @@ def _visible(text: str) -> str:
         text = text.replace("\r\n", "\n").translate({**_CONTROLS, 0x85: 10, 0x2028: 10, 0x2029: 10})
     if text.isascii() or not _unseen(text):
         return text
-    return re.sub(rf"({_MEANT})|[{_INVISIBLE}]+", lambda found: found[1] or "", text)
+    return _pattern(rf"({_MEANT})|[{_INVISIBLE}]+").sub(lambda found: found[1] or "", text)
 
 
 def _decoded(text: str, visible: str) -> Iterator[str]:
@@ -3249,19 +3337,19 @@ def _decoded(text: str, visible: str) -> Iterator[str]:
         yield "".join(chr(ord(c) - 0xE0100 + 16) for c in text if "\U000e0110" <= c <= "\U000e016e")
     if "\u202e" in text:
         yield text[::-1]
-    for run in re.findall(r"(?a:(?<![\w+/])[\w+/-]{16,}(?:\n[\w+/-]{4,})*={0,2})", visible):
+    for run in _pattern(r"(?a:(?<![\w+/])[\w+/-]{16,}(?:\n[\w+/-]{4,})*={0,2})").findall(visible):
         flat = run.replace("\n", "").rstrip("=").replace("-", "+").replace("_", "/")
         try:
-            raw = [unhexlify(flat)] if not len(flat) % 2 and re.fullmatch("[0-9a-fA-F]+", flat) else []
+            raw = [unhexlify(flat)] if not len(flat) % 2 and _pattern("[0-9a-fA-F]+").fullmatch(flat) else []
             yield from _written([*raw, a2b_base64(flat + "=" * (-len(flat) % 4))])
         except Error:
             continue
     low = visible.lower()
-    for run in re.findall(r"(?:[0-9a-f]{2}[ :,]){7,}[0-9a-f]{2}|(?:0x[0-9a-f]{2}[ ,]{0,2}){8,}", low):
-        yield from _written([unhexlify(re.sub("0x|[ :,]", "", run))])
+    for run in _pattern(r"(?:[0-9a-f]{2}[ :,]){7,}[0-9a-f]{2}|(?:0x[0-9a-f]{2}[ ,]{0,2}){8,}").findall(low):
+        yield from _written([unhexlify(_pattern("0x|[ :,]").sub("", run))])
     if low.count("%") > 2 or low.count("\\") > 3 or low.count("&#") > 3:
-        read = re.sub(r"(?:(?:%|\\x)[0-9a-f]{2})+",
-                      lambda run: unhexlify(re.sub(r"%|\\x", "", run[0])).decode("utf-8", "replace"), low)
+        read = _pattern(r"(?:(?:%|\\x)[0-9a-f]{2})+").sub(
+                      lambda run: unhexlify(_pattern(r"%|\\x").sub("", run[0])).decode("utf-8", "replace"), low)
         yield re.sub(r"\\u00?([0-9a-f]{4})|&#x([0-9a-f]{2,5});|&#([0-9]{2,6});",
                      lambda code: chr(min(int(code[1] or code[2] or "0", 16) or int(code[3]), 0x10FFFF)), read)
     if "rot13" in low or "rot-13" in low:
@@ -3281,7 +3369,7 @@ def _written(raws: list[bytes]) -> Iterator[str]:
 
 def _marks(reading: str) -> frozenset[str]:
     """What gates ask for: whole Latin words, their first two to four letters with a star, pairs of other characters."""
-    words = set(re.findall("[a-z]+", reading))
+    words = set(_pattern("[a-z]+").findall(reading))
     stars = {word[:size] + "*" for word in words for size in (2, 3, 4)}
     pairs = set() if reading.isascii() else {*reading, *map(str.__add__, reading, reading[1:])}
     return frozenset(words | stars | pairs)
@@ -3305,12 +3393,12 @@ def _texts(section: Any, name: str) -> list[str]:
 
 def _plainly(section: Any, name: str, most: int | None = None) -> str:
     """A regular expression for any of a list's words, as they stand."""
-    return "|".join(map(re.escape, _texts(section, name)[:most]))
+    return "|".join(map(escaped, _texts(section, name)[:most]))
 
 
 def _any_of(words: list[Any]) -> str:
     """A regular expression for any of the words; Latin ones match whole, those with * as beginnings."""
-    plain = [(re.escape(word.rstrip("*").lower()).replace("\\ ", " "), word.endswith("*")) for word in words]
+    plain = [(escaped(word.rstrip("*").lower()).replace("\\ ", " "), word.endswith("*")) for word in words]
     latin = [word + "[a-z]{0,12}" * begins for word, begins in plain if word[0].isascii()]
     other = [word for word, _ in plain if not word[0].isascii()]
     whole = [rf"(?<![a-z0-9_])(?:{'|'.join(latin)})(?![a-z0-9_])"] if latin else []
@@ -3364,7 +3452,7 @@ def compatible(text: str) -> str:
 
 def _spelt(text: str) -> str:
     """Compatible text with "don't" written as "do not", so that a negation is a word."""
-    return re.sub(r"n't\b", " not", compatible(text).replace("’", "'"), flags=re.IGNORECASE)
+    return _pattern(r"(?i)n't\b").sub(" not", compatible(text).replace("’", "'"))
 
 
 def fold(text: str) -> str:
@@ -3386,12 +3474,12 @@ def likeness(old: str, new: str) -> float:
 
 def _figures(level: str) -> list[str]:
     """The numbers of a level text; texts with different ones are two facts, and this is cheap to see."""
-    return re.findall(r"\d+", re.sub(rf"(?<=\d),(?=\d\d\d(?!\d))|{_MARK}", "", level))
+    return _pattern(r"\d+").findall(_pattern(rf"(?<=\d),(?=\d\d\d(?!\d))|{_MARK}").sub("", level))
 
 
 def _stem(word: str) -> str:
     """A folded word without its English ending, for comparing only: notes, noted, note."""
-    return re.sub(r"(?<=\w\w\w)(?:'s|es|s|ed|ing|ly)$", "", word).rstrip("e") if len(word) > 3 else word
+    return _pattern(r"(?<=\w\w\w)(?:'s|es|s|ed|ing|ly)$").sub("", word).rstrip("e") if len(word) > 3 else word
 
 
 class _Asked:
@@ -3459,7 +3547,7 @@ Token = tuple[str, str]            # a key, and its kind: "number", "path", "dat
 def _opposed(one: Assertion, other: Assertion) -> bool:
     """Whether two assertions about the same thing cannot both hold."""
     if one.value is not None or other.value is not None:
-        bare = {re.sub(r"(?<=\d)[^\d.:]+$", "", value or "") for value in (one.value, other.value)}
+        bare = {_pattern(r"(?<=\d)[^\d.:]+$").sub("", value or "") for value in (one.value, other.value)}
         return None not in (one.value, other.value) and one.value != other.value and (
             len(bare) == 2 or not bare & {one.value, other.value})
     pairs = [set(zip(said.purpose, said.purpose[1:])) for said in (one, other)]
@@ -3526,7 +3614,7 @@ class Language:
         text = _spelt(text)
         low = text.lower()
         text = text if len(text) == len(low) else low
-        chinese = re.search(HAN, low) is not None
+        chinese = _pattern(HAN).search(low) is not None
         tokens = []
         for found in self._scanner.finditer(low):
             group, key = found.lastgroup or "", found[0].strip(_QUOTES + " ")
@@ -3534,7 +3622,7 @@ class Language:
             if group == "latin":
                 kind = self._kind(text[slice(*found.span())].strip("'"), chinese)
             if group in ("latin", "name"):
-                key = _stem(re.sub(r"^v(?=\d)|,", "", key))
+                key = _stem(_pattern(r"^v(?=\d)|,").sub("", key))
             key = {"deny": "not", "adopt": "use", "mark": "mark", "role": found["person"]}.get(group, key)
             if group and key not in self._alike["light"]:
                 tokens.append((key, kind))
@@ -3545,8 +3633,8 @@ class Language:
         if "/" in word or "\\" in word:
             return "path"
         if any(map(str.isdigit, word)):
-            return "name" if word[0].isalpha() and not re.match(r"[vV]\d", word) else "number"
-        named = chinese or word != word.lower() or re.search(r"\w[-.+#@_]", word)
+            return "name" if word[0].isalpha() and not _pattern(r"[vV]\d").match(word) else "number"
+        named = chinese or word != word.lower() or _pattern(r"\w[-.+#@_]").search(word)
         return "name" if named and not self._common(word) else ""
 
     @cached_property
@@ -3620,7 +3708,7 @@ class Language:
     def _said(self, low: str, sentence: str, cues: list[re.Match[str]]) -> Iterator[Assertion]:
         """What a sentence says, in order: round each cue, what stands left and right of it."""
         says, start = self._says, 0
-        chinese = re.search(HAN, low) is not None
+        chinese = _pattern(HAN).search(low) is not None
         for cue in cues:
             word = " ".join(cue[0].split())
             right = _pattern(_OBJECT).match(low, cue.end())
@@ -3662,7 +3750,7 @@ class Language:
         """What gives way to what: 从 X 换成 Y, "from X to Y", "Y instead of X", "X is deprecated"."""
         says = self._says
         left = self._of("passive", form=_LEFT_OF).search(low, max(0, cue.start() - 60), cue.start())
-        moves = word in says["change"] and re.match(r"\s", low[cue.end():]) and _holds(low, ("from", "with", "by", "for"))
+        moves = word in says["change"] and _pattern(r"\s").match(low[cue.end():]) and _holds(low, ("from", "with", "by", "for"))
         moved = _pattern(_MOVED).match(low, cue.end()) if moves else None
         old = new = None
         if moved:
@@ -3682,7 +3770,7 @@ class Language:
     def _named(self, sentence: str, span: tuple[int, int], turns: int) -> Iterator[Assertion]:
         name = sentence[slice(*span)].strip("「」 -./'")
         key = fold(name)
-        if re.search(r"[^\W\d_]", key) and len(key) > 1 and not (key.isascii() and self._common(name)):
+        if _pattern(r"[^\W\d_]").search(key) and len(key) > 1 and not (key.isascii() and self._common(name)):
             purpose = _pattern(_PURPOSE).match(sentence, span[1])
             yield Assertion(key, turns % 2 == 0, None, name, fold(purpose[1]) if purpose else "")
 
@@ -3692,17 +3780,17 @@ class Language:
         clause = _pattern(_CLAUSE).split(low[start:cue.start()])[-1]
         value = found["value"].strip("「」")
         plain = self._common(value) and value not in self._says["values"]
-        told = found["link"].strip() and not plain or re.search(r"\d", value)
+        told = found["link"].strip() and not plain or _pattern(r"\d").search(value)
         if told and not self._search(clause, "deny", "drop"):
             clause = self._of("about").sub(" ", clause) if self._search(clause, "about") else clause
-            words = re.findall(rf"{_WORD}|{HAN}+", f"{clause} {found['of'] or ''}")
+            words = _pattern(rf"{_WORD}|{HAN}+").findall(f"{clause} {found['of'] or ''}")
             owner = [word for word in words if word not in self._graph["small_words"]][-3:]
             entity = " ".join([*owner, self._canonical[cue[0]]])
             yield Assertion(entity, True, self._value(value), " ".join([*owner, sentence[slice(*cue.span())]]))
 
     def _value(self, text: str) -> str:
         """A value in one spelling: 30 秒, 30 seconds, 30s."""
-        number, unit = re.fullmatch(r"([\d.:]*)\s*(.*)", fold(text), re.DOTALL).groups()     # type: ignore[union-attr]
+        number, unit = _pattern(r"(?s)([\d.:]*)\s*(.*)").fullmatch(fold(text)).groups()     # type: ignore[union-attr]
         return number + next((key for key, words in self._says["units"].items() if unit in words), unit)
 
     def _search(self, text: str, *lists: str) -> re.Match[str] | None:
@@ -3747,12 +3835,12 @@ class Language:
     def entities(self, text: str) -> list[tuple[str, str]]:
         """The names in a text in order, each once as first written: (name, "name" or "version")."""
         text = _pattern(_NAMELESS).sub(" ", _spelt(text))
-        chinese = re.search(HAN, text) is not None
+        chinese = _pattern(HAN).search(text) is not None
         found: dict[str, tuple[str, str]] = {}
         for token in _pattern(_NAMES).finditer(text):
             if token[0].isalpha() and token[0].islower():
                 continue
-            start = re.search(r"(?:^|[.!?。:;\n])[\s\"“「(*#>-]*$", text[max(0, token.start() - 4):token.start()])
+            start = _pattern(r"(?:^|[.!?。:;\n])[\s\"“「(*#>-]*$").search(text[max(0, token.start() - 4):token.start()])
             if token["version"]:
                 found.setdefault(token[0].casefold(), (token[0], "version"))
             for word in self._parts(token["word"] or ""):
@@ -3762,7 +3850,7 @@ class Language:
 
     def _parts(self, word: str) -> list[str]:
         """A word as one name, or what is only written together: CI/CD, "done.Then"."""
-        words = re.split(r"[/\\@]+", re.sub(r"'(?:s|m|d|ve|ll|re)?(?=/|$)", "", word))
+        words = _pattern(r"[/\\@]+").split(_pattern(r"'(?:s|m|d|ve|ll|re)?(?=/|$)").sub("", word))
         glued = [part for part in words if part.rpartition(".")[2].istitle() and self._common(part.rpartition(".")[2])]
         return [piece for part in words for piece in (part.split(".") if part in glued else [part])]
 
@@ -3774,11 +3862,11 @@ class Language:
         """
         if len(word) < 2 or not word[0].isalpha() or self._common(word) or _pattern(_UNNAMED).fullmatch(word.casefold()):
             return False
-        if re.search(r"\d|[^\W_][_.+#]|[a-z][A-Z]", word):
+        if _pattern(r"\d|[^\W_][_.+#]|[a-z][A-Z]").search(word):
             return True
         if "-" in word:
             return any((chinese or part[:1].isupper()) and not self._common(part) for part in word.split("-"))
-        return word[0].isupper() and not (start and re.search(r"(?:ing|ed|ly)$", word))
+        return word[0].isupper() and not (start and _pattern(r"(?:ing|ed|ly)$").search(word))
 
     def _common(self, word: str) -> bool:
         """Whether a word is an everyday one, in any of its forms."""
@@ -3826,7 +3914,7 @@ def _word_terms(word: str) -> list[str]:
     if word.isalnum() and (word.islower() or word.isdigit() or word[1:].islower()):
         return [word.casefold()]
     word = word.strip("-._")
-    parts = re.split("[-._]", word)
+    parts = _pattern("[-._]").split(word)
     humps = [hump for part in parts for hump in _pattern(_HUMP).split(part)]
     return list(dict.fromkeys(term.casefold() for term in (word, *parts, *humps) if term))
 
@@ -3923,7 +4011,7 @@ def _day_terms(year: object, month: object, day: object) -> list[str]:
 
 def _made_terms(day: str) -> list[str]:
     """The terms of a day as 2026-08-17; none of anything else."""
-    return _day_terms(int(day[:4]), int(day[5:7]), int(day[8:])) if re.fullmatch(r"\d{4}-\d\d-\d\d", day, re.ASCII) else []
+    return _day_terms(int(day[:4]), int(day[5:7]), int(day[8:])) if _pattern(r"(?a:\d{4}-\d\d-\d\d)").fullmatch(day) else []
 
 
 @lru_cache(1)
@@ -3938,7 +4026,7 @@ def _written_dates() -> re.Pattern[str]:
 def _dates_in(text: str) -> Iterator[tuple[int, int, list[str]]]:
     """The dates in a text, written the ISO way, in English or in Chinese: where each begins and ends, and its terms."""
     low = text.casefold()
-    if not re.search(r"\d", low) and not any(name[:3] in low for name in _MONTHS):
+    if not _pattern(r"\d").search(low) and not any(name[:3] in low for name in _MONTHS):
         return
     for found in _written_dates().finditer(text):
         year, month, day, month_2, day_2, day_3, name, day_4, year_2, year_3 = found.groups()
@@ -4032,7 +4120,7 @@ def _time_words() -> re.Pattern[str]:
 
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text, those of a word or two left out; of a long one the first sixteen."""
-    parts = [part.strip() for part in re.split(r"(?<=[。！？!?；;\n])|(?<=\.)\s", text)]
+    parts = [part.strip() for part in _pattern(r"(?<=[。！？!?；;\n])|(?<=\.)\s").split(text)]
     return [part for part in parts if len(part) > 5][:16]
 
 
@@ -4070,7 +4158,7 @@ def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None
     from datetime import date, timedelta
     (day, which, unit, past, past_unit, ago, ago_unit, near, weekday, day_zh, week_zh, weekday_zh, which_month, _, which_year, _,
      past_zh, past_unit_zh, ago_zh, ago_unit_zh) = facts
-    named = re.sub(r"^the\s+", "", day or day_zh or "")
+    named = _pattern(r"^the\s+").sub("", day or day_zh or "")
     back = {"today": 0, "今天": 0, "yesterday": 1, "昨天": 1, "day before yesterday": 2, "前天": 2}.get(named)
     if back is not None:
         return now - timedelta(back), now - timedelta(back)
@@ -4101,7 +4189,7 @@ def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None
 
 def day_of(text: str, today: str, last: bool = False) -> str:
     """The day that a date or words for one mean: the first of them, or the last.  UsageError when none is understood."""
-    full = re.fullmatch(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", compatible(text.strip()))
+    full = _pattern(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?").fullmatch(compatible(text.strip()))
     try:
         if full:
             from datetime import date, timedelta
@@ -4160,7 +4248,7 @@ class Analyzer:
         """A checksum of all that terms depend on."""
         from zlib import crc32
         rules = [] if self.seed else [sorted(self._stop), sorted(self._idle), self._families, sorted(self._simple.items())]
-        return crc32(json.dumps([_TERMS_FORM, self.seed, rules]).encode())
+        return crc32(in_json([_TERMS_FORM, self.seed, rules], ascii=True).encode())
 
     @cached_property
     def _irregular(self) -> dict[str, str]:
@@ -4765,18 +4853,11 @@ def _placing(dimensions: int) -> Placing:
     return Placing(dimensions)
 
 
+_md5 = hash_of("md5")
+
+
 def _hashed(text: str) -> int:
-    return int.from_bytes(_md5()(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:8], "big")
-
-
-@lru_cache(1)
-def _md5() -> Callable[..., Any]:
-    try:
-        import _md5 as made  # type: ignore[import-not-found]  # hashlib costs a cold process 5 ms more
-    except ImportError:
-        import hashlib as made
-    md5: Callable[..., Any] = made.md5
-    return md5
+    return int.from_bytes(_md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:8], "big")
 
 
 # ── Graph ────────────────────────────────────────────────────────────────────
@@ -5259,8 +5340,12 @@ def checksum_of(ids: Iterable[str]) -> int:
 def places_of(bits: int) -> list[int]:
     """The bits that are set in a big integer, the lowest first."""
     data = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
-    return [8 * found.start() + at for found in re.finditer(rb"[^\0]", data)
-            for at in range(8) if found[0][0] >> at & 1]
+    marks, places = data.translate(_PRESENT), list[int]()
+    at = marks.find(255)
+    while at >= 0:
+        places += [8 * at + bit for bit in range(8) if data[at] >> bit & 1]
+        at = marks.find(255, at + 1)
+    return places
 
 
 def without_pauses(make: Callable[..., T]) -> Callable[..., T]:
@@ -5774,18 +5859,21 @@ class Race:
 
     def _downward(self) -> Iterator[tuple[float, int]]:
         """The documents with what their score cannot exceed, the highest first, to a step."""
-        step, levels = self._step, dict[int, list[tuple[float, int]]]()
-        for lane in self._lanes:
-            for number, bound in lane.bounds.items():
-                levels.setdefault(int(bound / step), []).append((bound, number))
-        columns = [(lane.start, lane.steps) for lane in self._lanes if lane.steps]
-        for level in sorted({*levels, *(range(1, 256) if columns else ())}, reverse=True):
-            yield from sorted(levels.get(level, ()), reverse=True)
-            for start, steps in columns if level < 256 else ():
+        step, columns = self._step, [(lane.start, lane.steps) for lane in self._lanes if lane.steps]
+        rare = _descending([pair for lane in self._lanes for pair in lane.bounds])
+        waiting = next(rare, None)
+        for level in range(255, 0, -1) if columns else ():
+            while waiting and waiting[0] >= level * step:
+                yield waiting
+                waiting = next(rare, None)
+            for start, steps in columns:
                 at = steps.find(level)
                 while at >= 0:
                     yield level * step, start + at
                     at = steps.find(level, at + 1)
+        if waiting:
+            yield waiting
+        yield from rare
 
     def _lane_of(self, number: int) -> Lane:
         """The lane a document runs in."""
@@ -5810,7 +5898,8 @@ class Race:
             for number, share in part[term].items():
                 if number in sums or content and content[number - start]:
                     sums[number] = sums.get(number, 0.0) + weight * share
-        bounds = {number: total + (every[number - start] * step if every else 0.0) + 1e-9 for number, total in sums.items()}
+        bounds = ([(total + every[number - start] * step + 1e-9, number) for number, total in sums.items()] if every else
+                  [(total + 1e-9, number) for number, total in sums.items()])
         return Lane(start, content, bounds, sums, held,
                     [(self._weights[term], term in self._content, listed.column, listed.known, listed.known.shift, listed)
                      for term, listed in common.items()])
@@ -5821,6 +5910,15 @@ class Race:
         for term in common.keys() & self._content:
             content |= int.from_bytes(common[term].column.translate(_PRESENT), "little")
         return (int.from_bytes(every, "little") & content).to_bytes(len(every), "little")
+
+
+def _descending(pairs: list[tuple[float, int]]) -> Iterator[tuple[float, int]]:
+    """The pairs, the greatest first, sorted by and by, for most are never asked for."""
+    while pairs:
+        best = max(pairs)[0]
+        least = min(best, 0.75 * best)
+        yield from sorted([pair for pair in pairs if pair[0] >= least], reverse=True)
+        pairs = [pair for pair in pairs if pair[0] < least]
 
 
 def _step_above(least: float) -> float:
@@ -5835,7 +5933,7 @@ class Lane(Record):
 
     start: int
     steps: bytes
-    bounds: Mapping[int, float]
+    bounds: Sequence[tuple[float, int]]
     rare: Mapping[int, float]                         # what its rare terms earn a document, exactly
     content: Collection[int]                          # the documents that have a rare content term
     common: Sequence[tuple[float, bool, bytes, Shares, int, Listed]]
@@ -6181,7 +6279,7 @@ class Places:
         total = 0
         for column in self.columns:
             total = crc32(column, total)
-        line = json.dumps({**head, "form": _PLACES, "count": len(self.keys), "sum": total})
+        line = in_json({**head, "form": _PLACES, "count": len(self.keys), "sum": total})
         return [line.encode(), b"\n", *self.columns]
 
     @classmethod
@@ -6189,7 +6287,7 @@ class Places:
         """The line before a table, and the table.  ValueError when it is none of ours."""
         from zlib import crc32
         start = data.find(b"\n") + 1
-        head, columns, at, view = json.loads(data[:start]), [], start, memoryview(data)
+        head, columns, at, view = from_json(data[:start]) if start else None, [], start, memoryview(data)
         if not isinstance(head, dict) or head.get("form") != _PLACES or head.get("sum") != crc32(view[start:]):
             raise ValueError("no table of places")
         for kind in cls.KINDS:
@@ -6352,7 +6450,7 @@ def head_of(data: bytes) -> tuple[dict[str, Any] | None, bytes]:
     entries, b"" when they are not one a line."""
     start, found, rest = data.partition(b'"vectors": {')
     try:
-        head = json.loads(start + b'"vectors": {}}') if found else None
+        head = from_json(start + b'"vectors": {}}') if found else None
     except ValueError:
         head = None
     if not isinstance(head, dict) or "backend" not in head:
@@ -6368,7 +6466,7 @@ def made_by(found: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
 
 def empty_vectors(head: Mapping[str, Any]) -> bytes:
     """vectors.json without an entry."""
-    return json.dumps({**head, "vectors": {}}, ensure_ascii=False).encode() + b"\n"
+    return in_json({**head, "vectors": {}}).encode() + b"\n"
 
 
 def id_in(line: bytes) -> str:
@@ -6380,7 +6478,7 @@ def id_in(line: bytes) -> str:
 
 def floats_in(line: bytes, size: int) -> bytes:
     """The vector of a line, as a row of a matrix.  ValueError when it is none of this size."""
-    vector = json.loads(line[line.index(b'": ') + 3:])
+    vector = from_json(line[line.index(b'": ') + 3:])
     if not isinstance(vector, list) or len(vector) != size:
         raise ValueError("no vector of this size")
     try:
@@ -6495,7 +6593,6 @@ _MANY = 65_535                       # recalls that are told apart; more count a
 _TOUCH = rf"(?m)^({ID})\t(\d{{1,9}})\t([1-9]|10)\t(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)$"
 _HEAD_OF_VECTORS = 4096              # bytes that hold what vectors.json says of its backend
 _GONE_ROWS = 1000                    # rows of a matrix that may be gone, even when they are more than are left
-_COMPILED = 1 << 22                  # bytes of cache/patterns.bin that are read at most
 _TOUCHES = 65_536                    # bytes of touches.log after which they are folded in
 _SPARE = ".index.spare"              # the index.json before this one, where this one only has more rows
 _PAGE = ID + r"\.md"
@@ -6550,7 +6647,7 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
     def _read(self, number: int) -> Memory:
         why: object = "another row stands where it was"
         try:
-            memory = from_row(json.loads(self.lines.line(self.rows.places[number]) if self.lines else b""))
+            memory = from_row(from_json(self.lines.line(self.rows.places[number]) if self.lines else b""))
             if key_of("id", memory.id) == self.rows.keys[number]:
                 return memory
         except (ValueError, RecursionError) as fault:
@@ -6574,7 +6671,7 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
     def _read_all(self, living: Sequence[int]) -> None:
         """Read the file in one go: a third of the time that its rows take one by one."""
         try:
-            memories = [from_row(row) for row in json.loads(self.lines.whole())] if self.lines else []
+            memories = [from_row(row) for row in from_json(self.lines.whole())] if self.lines else []
         except (ValueError, RecursionError):
             return                                       # the row that cannot be read is told of when it is asked for
         for number, memory in zip(living, memories):
@@ -6865,7 +6962,6 @@ class Store:
         self._held: Lock | None = None               # while a transaction runs
         self._defaults_kept = False                  # cache/ was looked at: 100 kB that need not be read at every write
         self._unreadable: dict[str, str] = {}        # pages that could not be read: never overwritten
-        PATTERNS.know(_begins(self.path("cache", "patterns.bin"), _COMPILED))
 
     def path(self, *names: str) -> str:
         """A path under the root."""
@@ -6978,7 +7074,7 @@ class Store:
         data = self._opened_bytes("index.json")
         text = None if data is None else data.decode("utf-8", "replace")
         try:
-            memories = [from_row(row) for row in _list(json.loads(text) if text is not None else [])]
+            memories = [from_row(row) for row in _list(from_json(text) if text is not None else [])]
         except (ValueError, RecursionError) as fault:
             raise StoreDamaged(f"index.json cannot be read: {fault}",
                                f"its pages in {self.path('store')} hold the same; the next command rebuilds it") from None
@@ -7065,8 +7161,6 @@ class Store:
             self.settle()
 
     def _touched(self, lock: Lock, ids: Iterable[str], grown: Callable[[Memory], Memory]) -> None:
-        if parsed_defaults.cache_info().currsize:        # after an upgrade
-            self._keep_defaults()
         seen = self.load()
         touched = {id: grown(memory) for id in ids if (memory := seen.memories.get(id))}
         if not self.small():
@@ -7087,15 +7181,21 @@ class Store:
 
     def _row_read(self, row: bytes) -> Memory:
         try:
-            return from_row(json.loads(row))
+            return from_row(from_json(row))
         except (ValueError, RecursionError) as fault:
             raise StoreDamaged(f"index.json cannot be read: {fault}", "the pages in store/ hold the same") from None
 
     def let_go(self) -> None:
         """The lock is about to be given back."""
         self._held = None
-        if PATTERNS.new:
-            self.cache("patterns.bin", PATTERNS.to_bytes())
+        self.keep_ready()
+
+    def keep_ready(self) -> None:
+        """Leave what this process had to work out for the next one, where there is a store: settings and patterns."""
+        if (PATTERNS.new or parsed_defaults.cache_info().currsize) and os.path.exists(self.path("index.json")):
+            self._keep_defaults()
+            if PATTERNS.new:
+                self.cache("patterns.bin", PATTERNS.to_bytes())
 
     def _recounted(self, lock: Lock, seen: Snapshot, touched: dict[str, Memory]) -> bool:
         """Pages and index.json with other counts, and as old as they were: whoever edits a page meanwhile makes it newer.
@@ -7145,7 +7245,7 @@ class Store:
     def json(self, name: str) -> Any:
         """A derived JSON file; None when it is missing or cannot be read, for it can be rebuilt."""
         try:
-            return json.loads(self._text(name) or "null")
+            return from_json(self._text(name) or "null")
         except (ValueError, RecursionError, StoreDamaged):
             self.warn(f"{name} could not be read and is rebuilt")
             return None
@@ -7516,7 +7616,7 @@ class Store:
 
     def write(self, name: str, value: Any) -> None:
         """Put a JSON file of the root in its place, sealed where the store is; the lock must be held."""
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = value if isinstance(value, str) else in_json(value)
         if name == "index.json":
             _unlink(self.path(_SPARE))
         _replace_file(self.path(name), [self._vault.seal(text.encode())])
@@ -7600,7 +7700,7 @@ class Store:
         for id, memory in _salvaged(text).items():
             draft.memories[id] = memory
         self.fold(draft, sorted(self.pages()))
-        lost = len(set(re.findall(rf'"id":\s*"({ID})"', text)) - draft.memories.keys())
+        lost = len(set(_pattern(rf'"id":\s*"({ID})"').findall(text)) - draft.memories.keys())
         if self._unreadable or lost or not draft.memories:
             what = [*(f"store/{id}.md: {why}" for id, why in self._unreadable.items()),
                     f"{lost} memories without a page" if lost else "", "no page to rebuild it from"]
@@ -7755,7 +7855,7 @@ class Store:
         none, or somebody still reads it."""
         index, spare, ready = self.path("index.json"), self.path(_SPARE), ""
         try:
-            head = json.loads(_begins(self.path("cache", "rows.bin"), 1024).partition(b"\n")[0])
+            head = from_json(_begins(self.path("cache", "rows.bin"), 1024).partition(b"\n")[0])
             *mark, same = head["spare"]
             if head["stamp"][:4] != list(_mark_of(index) or ()) or mark != list(_mark_of(spare) or ()):
                 return ""
@@ -7818,7 +7918,7 @@ class Store:
             return
         numbers = [number for name in names if (number := places.number(key_of("name", name))) >= 0]
         before = b"{%s}" % b",".join(lines.line(places.places[number]) for number in numbers)
-        graph = _linked(self._graph_of({"entities": json.loads(before)}), old, new)
+        graph = _linked(self._graph_of({"entities": from_json(before)}), old, new)
         after = {name.casefold(): _entry_line(name, entry) for name, entry in graph.data["entities"].items()}
         changes = {key_of("name", name): after.get(name) for name in names}
         splice, put = lines.changed(changes, places)
@@ -7883,7 +7983,7 @@ class Store:
         if not size or os.path.exists(self.path("backups", name)):
             return
         _replace_file(self.path("backups", name), [(0, size)], self.path("index.json"))
-        daily = [name for name in self.backup_names() if re.fullmatch(r"auto_index\.json\.\d{8}\.bak", name)]
+        daily = [name for name in self.backup_names() if _pattern(r"auto_index\.json\.\d{8}\.bak").fullmatch(name)]
         for old in daily[:-self._settings["store"]["backups"]]:
             os.unlink(self.path("backups", old))
 
@@ -7918,7 +8018,8 @@ class Store:
 
     def archives(self) -> Iterator[tuple[str, list[Memory]]]:
         """The prune archives, newest first: name and what each holds; an unreadable one is named in a warning."""
-        for name in [f"backups/{n}" for n in reversed(self.backup_names()) if re.fullmatch(r"prune_\d{8}_\d{6}(_\d+)?\.json", n)]:
+        archive = _pattern(r"prune_\d{8}_\d{6}(_\d+)?\.json")
+        for name in [f"backups/{name}" for name in reversed(self.backup_names()) if archive.fullmatch(name)]:
             try:
                 yield name, _held_rows(self._text(name) or "")[1]
             except ValueError as fault:
@@ -7955,7 +8056,7 @@ class Store:
         """The turns in one of these files; none when it cannot be read, for the memories do not need it."""
         from zlib import decompress, error
         try:
-            turns = json.loads(decompress(self._opened_bytes(name) or b""))
+            turns = from_json(decompress(self._opened_bytes(name) or b""))
         except (ValueError, RecursionError, StoreDamaged, error):
             return []
         return [turn for turn in turns if isinstance(turn, dict) and isinstance(turn.get("text"), str)] \
@@ -7969,7 +8070,7 @@ class Store:
         from zlib import compress
         if turns:
             os.makedirs(self.path("turns"), mode=0o700, exist_ok=True)
-            _replace_file(self.path(name), [self._vault.seal(compress(json.dumps(turns, ensure_ascii=False).encode()))])
+            _replace_file(self.path(name), [self._vault.seal(compress(in_json(turns).encode()))])
         elif os.path.exists(self.path(name)):
             _unlink(self.path(name))
 
@@ -8066,7 +8167,7 @@ class Store:
         for name in _names_in(folder):
             if _pattern(_PAGE).fullmatch(name) or name.endswith(".tmp~"):
                 continue
-            copied = next((id for id in re.findall(ID, name) if id in seen.memories), "")
+            copied = next((id for id in _pattern(ID).findall(name) if id in seen.memories), "")
             if copied:
                 yield Finding("conflict copy", f"store/{name}", f"a copy of {copied}; merge it by hand and delete it")
             else:
@@ -8159,12 +8260,12 @@ class Store:
         """Take over what another store forgot; hashes of another key only where there are none yet.  Under the lock."""
         key, graves = self._graves()
         hashes = found.get("hashes")
-        if not isinstance(hashes, list) or not all(re.fullmatch("[0-9a-f]{32}", str(hash)) for hash in hashes):
+        if not isinstance(hashes, list) or not all(_pattern("[0-9a-f]{32}").fullmatch(str(hash)) for hash in hashes):
             raise UsageError("what was forgotten is no list of hashes")
         theirs = set(map(str, hashes))
         if graves and found.get("key") != key:
             raise UsageError("what was forgotten is hashed with another key, and this store has forgotten things of its own")
-        if not re.fullmatch("[0-9a-f]{32}", str(found.get("key"))):
+        if not _pattern("[0-9a-f]{32}").fullmatch(str(found.get("key"))):
             raise UsageError("what was forgotten has no key")
         self._write_graves(found["key"], graves | theirs)
 
@@ -8241,7 +8342,7 @@ def _speaking(memories: Mapping[str, Memory]) -> list[Memory]:
 def _journalled(found: Any) -> tuple[list[Memory], list[str]]:
     """What an interrupted commit was about to put and drop; nothing when its journal makes no sense."""
     try:
-        return [from_row(row) for row in found["puts"]], [id for id in found["drops"] if re.fullmatch(ID, id)]
+        return [from_row(row) for row in found["puts"]], [id for id in found["drops"] if is_id(id)]
     except (TypeError, KeyError, ValueError):
         return [], []
 
@@ -8256,7 +8357,7 @@ def _linked(graph: GraphStore, old: Iterable[Memory], new: Iterable[Memory]) -> 
 
 
 def _entry_line(name: str, entry: object) -> bytes:
-    return f"{_in_json(name)}: {_in_json(entry)}".encode()
+    return f"{in_json(name)}: {in_json(entry)}".encode()
 
 
 def _list(rows: object) -> list[Any]:
@@ -8270,7 +8371,7 @@ def _salvaged(text: str) -> dict[str, Memory]:
     found = {}
     for line in text.split("\n"):
         try:
-            memory = from_row(json.loads(line.strip().rstrip(",")))
+            memory = from_row(from_json(line.strip().rstrip(",")))
         except (ValueError, RecursionError):
             continue
         found[memory.id] = memory
@@ -8286,12 +8387,12 @@ def _without(text: str, id: str) -> str:
     kept = [unlinked(memory, id) for memory in memories if memory.id != id]
     if isinstance(held, list):
         return index_text([to_line(memory) for memory in kept])
-    return json.dumps(held | {"memories": [to_row(memory) for memory in kept]}, ensure_ascii=False)
+    return in_json(held | {"memories": [to_row(memory) for memory in kept]})
 
 
 def _held_rows(text: str) -> tuple[Any, list[Memory]]:
     """A backup (a list) or an archive (an object with one) and the memories in it.  ValueError when it is neither."""
-    held = json.loads(text)
+    held = from_json(text)
     rows = held.get("memories") if isinstance(held, dict) else held
     return held, [from_row(row) for row in _list(rows)]
 
@@ -8305,10 +8406,8 @@ def unlinked(memory: Memory, *ids: str) -> Memory:
 
 def _grave(key: str, text: str) -> str:
     """The keyed hash of a text, the same for spellings that differ in case, width, blanks or a final full stop."""
-    import hashlib
-    import unicodedata
-    folded = re.sub(r"\s+", " ", unicodedata.normalize("NFKC", text).casefold()).strip(" .。!！")
-    return hashlib.blake2b(folded.encode(), key=bytes.fromhex(key), digest_size=16).hexdigest()
+    folded = _pattern(r"\s+").sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip(" .。!！")
+    return str(hash_of("blake2b")(folded.encode(), key=bytes.fromhex(key), digest_size=16).hexdigest())
 
 
 def _importable(name: str) -> bool:
@@ -8348,7 +8447,7 @@ def _number_in(data: bytes) -> int:
 def _json_object(path: str) -> dict[str, Any]:
     """The object in a JSON file; {} when there is none that can be read."""
     try:
-        found = json.loads(_bytes(path) or b"{}")
+        found = from_json(_bytes(path) or b"{}")
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -8633,7 +8732,7 @@ def post_json(url: str, payload: Any, key: str, seconds: float, allow_http: bool
     if isinstance(answers[0], BackendDown):
         raise answers[0]
     try:
-        return json.loads(answers[0])
+        return from_json(answers[0])
     except (ValueError, RecursionError):
         raise BackendDown(f"{host}: the answer is not JSON") from None
 
@@ -8660,7 +8759,7 @@ def _request(url: str, payload: Any, key: str) -> Request:
     from urllib.request import Request
     if not key.isascii() or not key.isprintable():
         raise ConfigError("a key holds a character that cannot be sent", "copy it again, without blanks or line ends")
-    request = Request(url, json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"), {
+    request = Request(url, in_json(payload).encode("utf-8", "replace"), {
         "Content-Type": "application/json", "Accept": "application/json", "User-Agent": "agent-memory"})
     if key:
         request.add_unredirected_header("Authorization", f"Bearer {key}")
@@ -8700,7 +8799,7 @@ def _refusal(host: str, status: int, response: Any, key: str) -> BackendDown:
     if 300 <= status < 400:
         return BackendDown(f"{host}: HTTP {status}, a redirect, refused", "set `url` to where the service now lives")
     try:
-        said = json.loads(response.read(4096))
+        said = from_json(response.read(4096))
     except (OSError, ValueError, RecursionError):
         said = {}
     while isinstance(said, dict):
@@ -8714,7 +8813,7 @@ def _short(said: str, key: str) -> str:
     """A line of what a server said: no control characters, no key, nothing as long as one."""
     line = said.replace(key, "[key]") if key else said
     line = "".join(letter if letter.isprintable() else " " for letter in line[:1000])
-    return re.sub(r"[\w+/=*-]{16,}", "…", line)[:120]
+    return _pattern(r"[\w+/=*-]{16,}").sub("…", line)[:120]
 
 
 class _Service(Record):
@@ -8977,7 +9076,7 @@ def _built(where: str, kinds: Mapping[str, Any], block: Mapping[str, Any], looku
 
 
 def _key(where: str, name: str, lookup: Lookup) -> str:
-    if not re.fullmatch("[A-Z][A-Z0-9_]{0,63}", name):          # a key pasted here: so it is not repeated
+    if not _pattern("[A-Z][A-Z0-9_]{0,63}").fullmatch(name):          # a key pasted here: so it is not repeated
         raise ConfigError(f"{where}.key is not a NAME_IN_CAPITALS", "the key itself belongs into the .env of the data root")
     if value := (lookup(name) or "").strip():
         return value
@@ -9115,8 +9214,8 @@ def _line_sentences(line: _TalkLine) -> Iterator[_Statement]:
 
 def _bounded(text: str, length: int) -> str:
     """One line of at most `length` characters that does not end inside a mask or with trimmings."""
-    one = re.sub(r"[^\w\])）】》」”\"'`%+*/·…]+\Z", "", " ".join(text[:2 * length].split()))
-    return one if len(one) <= length else re.sub(r"\[[^\]]{0,40}$", "", one[:length - 1]).rstrip() + "…"
+    one = _pattern(r"[^\w\])）】》」”\"'`%+*/·…]+\Z").sub("", " ".join(text[:2 * length].split()))
+    return one if len(one) <= length else _pattern(r"\[[^\]]{0,40}$").sub("", one[:length - 1]).rstrip() + "…"
 
 
 def _once(facts: Iterable[Fact], most: int) -> list[Fact]:
@@ -9125,7 +9224,7 @@ def _once(facts: Iterable[Fact], most: int) -> list[Fact]:
     for fact in facts:
         bare = re.sub(r"^\w{0,8}?(?:决定|偏好|配置|项目|事件|decision|preference|config|project|event)\s*[：:]"
                       r"|^(?:我们?|we |i )(?:决定|decided to )?", "", fact.content.casefold())
-        seen.setdefault(re.sub(r"[\s，,。！!？?；;：:`'\"“”]+", "", bare) or fact.content, fact)
+        seen.setdefault(_pattern(r"[\s，,。！!？?；;：:`'\"“”]+").sub("", bare) or fact.content, fact)
     return _foremost(list(seen.values()), most or None)
 
 
@@ -9244,7 +9343,7 @@ class RuleDigester:
         """What a sentence of the assistant proposes, once the user has accepted it."""
         kinds = ("proposal", "decision") if said.end in ("?", "？") else ("proposal",)
         signs = (self._signs[kind].search(said.masked, 0, self._length) for kind in kinds)
-        open_choice = re.search(r"还是|或者|\bor\b", said.masked) or self._has["pending"].search(said.masked)
+        open_choice = _pattern(r"还是|或者|\bor\b").search(said.masked) or self._has["pending"].search(said.masked)
         if open_choice or not (said.label or any(signs)):
             return None
         plain = _pattern(_ASKING).sub("", _pattern(_OFFER).sub("", said.text[:2 * self._length]))
@@ -9253,7 +9352,7 @@ class RuleDigester:
     def _accepts(self, answer: str) -> bool:
         """Whether a turn opens by agreeing and takes nothing of it back."""
         opening = answer[:60].partition("\n")[0].lower()
-        doubt = re.search("[?？]", opening) or self._has["objection"].search(opening)
+        doubt = _pattern("[?？]").search(opening) or self._has["objection"].search(opening)
         return bool(self._yes.match(opening)) and not doubt
 
     def _worth(self, said: _Statement) -> bool:
@@ -9274,12 +9373,12 @@ class RuleDigester:
         request = self._has["request"].search(masked)
         if request and request.start() < sign.start():
             return ""
-        cut = request and kind != "preference" and re.search(r"[，,]\s*(?:\w{1,5}\s*)?$", masked[:request.start()])
+        cut = request and kind != "preference" and _pattern(r"[，,]\s*(?:\w{1,5}\s*)?$").search(masked[:request.start()])
         return said.text[:cut.start()] if cut else said.text
 
     def _fact(self, kind: str, label: str, text: str) -> Fact | None:
         content = _bounded(label + text, self._length) if text else ""
-        return Fact(content, kind, self._importance[kind]) if re.search(r"\w", content[len(label):]) else None
+        return Fact(content, kind, self._importance[kind]) if _pattern(r"\w").search(content[len(label):]) else None
 
 
 class LLMDigester:
@@ -9315,7 +9414,7 @@ class LLMDigester:
         """One fact of a reply, its odd fields repaired; None without a usable content."""
         fields = {"content": item} if isinstance(item, str) else item
         content = fields["content"].strip() if isinstance(fields["content"], str) else ""
-        if not re.search(r"\w", content) or re.match(r"[{<]|\[\s*[{\"]|```", content):      # a blob is not a sentence
+        if not _pattern(r"\w").search(content) or _pattern(r"[{<]|\[\s*[{\"]|```").match(content):      # a blob is not a sentence
             return None
         category = str(fields.get("category")).strip().lower()
         return Fact(_bounded(content, self._length), category if category in self._categories else "general",
@@ -9341,17 +9440,17 @@ def _reply_text(reply: Any) -> str:
 
 def _reply_json(text: str) -> Any:
     """The JSON in a text: bare, fenced, with prose around it or with trailing commas."""
-    start = re.search(r"\{|\[(?=\s*[\[{\"\]])", text)
+    start = _pattern(r"\{|\[(?=\s*[\[{\"\]])").search(text)
     if not start:
         raise _refused("is not JSON")
     # A string left open runs to the end, so that no second match begins inside it.
-    tidy = re.sub(r'(?s)"(?:[^"\\]|\\.)*(?:"|\\?\Z)|,(?=\s*[\]}])', lambda m: "" if m[0] == "," else m[0],
+    tidy = _pattern(r'(?s)"(?:[^"\\]|\\.)*(?:"|\\?\Z)|,(?=\s*[\]}])').sub(lambda m: "" if m[0] == "," else m[0],
                   text[start.start():])
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(tidy)
     except (ValueError, RecursionError):
         raise _refused("is not valid JSON") from None
-    if re.search(r"[{\[]\s*[\"{]", tidy[end:]):
+    if _pattern(r"[{\[]\s*[\"{]").search(tidy[end:]):
         raise _refused("holds more than one JSON value")
     return value
 
@@ -9378,7 +9477,7 @@ def _reply_facts(value: Any) -> list[Any]:
 def _reply_importance(value: Any) -> int:
     """1 to 10 from a number or its text; 5 when there is none."""
     shown = value if isinstance(value, str) else repr(value)
-    number = re.match(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)(?:\s*/\s*10)?\s*$", shown)
+    number = _pattern(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)(?:\s*/\s*10)?\s*$").match(shown)
     return min(10, max(1, round(float(number[1])))) if number else 5
 
 
@@ -9403,7 +9502,7 @@ def enclosed(text: str, role: str, roles: Mapping[str, Iterable[str]]) -> str:
     quoted = text if role == "user" else re.sub(spoofed, lambda found: f"> {found[0]}", text)
     whole = _pattern(_HALF_BLOCK).sub("", without_blocks(quoted, "\n")).strip()
     fence = ""
-    for mark in re.findall("(?m)^[ \t]{0,3}(```|~~~)", whole):
+    for mark in _pattern("(?m)^[ \t]{0,3}(```|~~~)").findall(whole):
         fence = "" if mark == fence else fence or mark
     return f"{whole}\n{fence}" if fence else whole
 
@@ -9727,7 +9826,7 @@ class AgentMemory:
         id = given.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".md")
         if id in memories:
             return memories[id]
-        close = [known for known in memories if id in known] if re.fullmatch(r"[0-9a-z_]{4,}", id) else []
+        close = [known for known in memories if id in known] if _pattern(r"[0-9a-z_]{4,}").fullmatch(id) else []
         if len(close) == 1:
             return memories[close[0]]
         said = self.clean(given)                     # whoever mistypes may have typed a secret
@@ -9821,6 +9920,7 @@ class AgentMemory:
         told = self._told(words, seen.memories, {hit.id for hit in hits}) if explain else None
         if touch and hits:
             self._touch([hit.id for hit in hits])
+        self._store.keep_ready()
         self._index()
         return Recall(clean, backend, degraded or unranked, hits, told)
 
@@ -9843,8 +9943,8 @@ class AgentMemory:
         backend = self._chosen()
         fusion = backend.fused or {}
         near = dict(list(meaning.items())[:fusion["candidates"]])
-        top, chinese = max(near.values(), default=0.0), re.search(HAN, query) is not None
-        foreign = {number for number in near if (re.search(HAN, shelf.at(number).content) is not None) != chinese}
+        top, chinese = max(near.values(), default=0.0), _pattern(HAN).search(query) is not None
+        foreign = {number for number in near if (_pattern(HAN).search(shelf.at(number).content) is not None) != chinese}
         heard = bool(words.scored) and words.scored[0][1] >= self._ranking["min_score"]
         by_words = words.certain or 0.0
         sure = by_words + fusion["slope"] * (top - fusion["middle"]) if heard else top - backend.threshold
@@ -9907,6 +10007,7 @@ class AgentMemory:
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, None, project), None, limit)
         hits = tuple(replace(self._hit(seen.memories.at(number), 0.0, cosine, None), score=round(cosine, 6))
                      for number, cosine in list(meaning.items())[:limit])
+        self._store.keep_ready()
         self._index()
         return Recall(clean, backend, degraded, hits)
 
@@ -10021,7 +10122,7 @@ class AgentMemory:
         """A checksum of the settings that segments depend on."""
         from zlib import crc32
         rules = [self.settings[name] for name in ("deduplication", "conflicts", "graph")]
-        return crc32(json.dumps([_INDEX_FORM, self._analyzer.stamp, self._dimensions, *rules]).encode())
+        return crc32(in_json([_INDEX_FORM, self._analyzer.stamp, self._dimensions, *rules], ascii=True).encode())
 
     @cached_property
     def _dimensions(self) -> int:
@@ -10081,7 +10182,7 @@ class AgentMemory:
             run = slice(like[-1], like[-1] + alike)
             segments[run], files[run] = [Segment.of(joined(segments[run], dead))], [[]]
         files = [file or self._written(segment) for file, segment in zip(files, segments)]
-        manifest = json.dumps({"made_for": [seen.epoch, self._made_for], "files": files}).encode()
+        manifest = in_json({"made_for": [seen.epoch, self._made_for], "files": files}).encode()
         if not all(files) or self._store.sealed() or not self._store.cache("segments.json", manifest, durable=True):
             return False
         self._store.uncache([name for name, *_ in files], "segment_")
@@ -10245,7 +10346,7 @@ class AgentMemory:
             missing = [number for number in filter(may, rows.living()) if rows.keys[number] not in have]
             self._embedded(stamp, backend.vectorizer, {m.id: m.content for m in map(seen.memories.at, missing)}, True)
             held = {"of": state, "file": self._store.mark_of("vectors.json") or ()}
-            self._store.cache("vectors_state.json", json.dumps(held).encode())
+            self._store.cache("vectors_state.json", in_json(held).encode())
 
     def _near_vectors(self, backend: Backend, query: Clean, seen: Snapshot, allowed: Allowed, floor: float,
                       kept: bool, fused: Mapping[str, Any] | None) -> dict[int, float]:
@@ -10273,10 +10374,10 @@ class AgentMemory:
 
         Words cannot tell which of them was meant, and in a vector of the whole each sentence is blurred.
         """
-        chinese, parts = re.search(HAN, query) is not None, dict[int, list[str]]()
+        chinese, parts = _pattern(HAN).search(query) is not None, dict[int, list[str]]()
         for number, _ in foremost(near):
             text = shelf.at(number).content
-            if len(parts) < count and (re.search(HAN, text) is not None) != chinese:
+            if len(parts) < count and (_pattern(HAN).search(text) is not None) != chinese:
                 parts[number] = sentences_of(text)
         said = list(dict.fromkeys(part for several in parts.values() if len(several) > 1 for part in several))
         cosines = dict(nearest(asked, dict(zip(said, encoder.embed(said))), -1.0)) if said else {}
@@ -10392,7 +10493,7 @@ class AgentMemory:
             except AgentMemoryError as fault:
                 refused.append(Refused(number, str(self.clean(fault.message))))
                 continue
-            named = ["all", "zh" if re.search(HAN, query) else "en", *([str(self.clean(str(kind)))] if kind else [])]
+            named = ["all", "zh" if _pattern(HAN).search(query) else "en", *([str(self.clean(str(kind)))] if kind else [])]
             for name in dict.fromkeys(named):
                 groups.setdefault(name, []).append((found, expected))
             if set(expected) - set(found[:5]) or found and not expected:
@@ -10403,7 +10504,7 @@ class AgentMemory:
         """The whole store as JSON lines: every memory as its row, then what was forgotten on purpose, as keyed hashes."""
         yield from (to_line(memory) for memory in self._store.read().memories.values())
         if graves := self._store.tombstones():
-            yield json.dumps({"forgotten": graves})
+            yield in_json({"forgotten": graves})
 
     def import_rows(self, lines: Iterable[str], *, merge: bool = True, overwrite: bool = False,
                     told: Callable[[int], None] = lambda count: None) -> Imported:
@@ -10437,7 +10538,7 @@ class AgentMemory:
     def _imported(self, draft: Draft, line: str, merge: bool, overwrite: bool) -> str:
         """One row into a draft; what became of it, or an error that says why it is refused."""
         try:
-            row = json.loads(line)
+            row = from_json(line)
         except ValueError:
             raise UsageError("it is not JSON") from None
         if isinstance(row, dict) and isinstance(row.get("forgotten"), dict):
@@ -10488,9 +10589,8 @@ class AgentMemory:
             ("text", not memory.content.strip()), ("category", memory.category not in self.settings["category_mapping"]),
             ("room", memory.room not in self.settings.rooms), ("importance", not 1 <= memory.importance <= 10),
             ("access_count", memory.access_count < 0),
-            ("flags", not all(re.fullmatch(r"[a-z_]{1,40}", flag) for flag in memory.flags)),
-            ("links", not all(re.fullmatch(ID, id)
-                              for id in (*memory.updates, *memory.dismissed, *(c["memory_id"] for c in memory.conflicts)))),
+            ("flags", not all(_pattern(r"[a-z_]{1,40}").fullmatch(flag) for flag in memory.flags)),
+            ("links", not all(map(is_id, (*memory.updates, *memory.dismissed, *(c["memory_id"] for c in memory.conflicts))))),
             ("page", from_page(page(memory)) != memory)) if wrong]
         if odd:
             raise UsageError(f"its {odd[0]} cannot be right")
@@ -10851,10 +10951,21 @@ class AgentMemory:
 
 # ── what the verbs are made of ──
 
+def project_of(cwd: str) -> str | None:
+    """The project of a folder: the name of the nearest one above it that has a .git, else its own; none for ~ and /."""
+    cwd = os.path.normpath(cwd) if os.path.isabs(cwd) else ""
+    folder, home = cwd, os.path.normpath(os.path.expanduser("~"))
+    while folder not in ("", home) and not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        folder = above if above != folder else ""
+    found = cwd if folder in ("", home) else folder            # a .git in ~ holds settings, not everything below
+    return os.path.basename(found) or None if found != home else None
+
+
 def _question_in(line: str) -> tuple[str, list[str], str]:
     """The query, the expected ids and the kind in a line of an evaluation.  UsageError when it is none."""
     try:
-        row = json.loads(line)
+        row = from_json(line)
         query, expected, kind = row["query"], row["expected"], row.get("kind", "")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         query = expected = kind = None
@@ -10904,7 +11015,7 @@ def _made(memory: Memory) -> str:
 def _talk_name(agent: str, session: str) -> str:
     """The file of a conversation, which tells nothing of it but the agent."""
     from hashlib import sha256
-    return f"turns/{re.sub('[^a-z0-9-]', '', agent)[:20] or 'log'}_{sha256(f'{agent}:{session}'.encode()).hexdigest()[:24]}.z"
+    return f"turns/{_pattern('[^a-z0-9-]').sub('', agent)[:20] or 'log'}_{sha256(f'{agent}:{session}'.encode()).hexdigest()[:24]}.z"
 
 
 _PROVENANCE = ("session", "seq", "speaker", "project", "said_at")
@@ -10934,7 +11045,7 @@ def merged(old: Memory, new: Memory) -> Memory:
 
 def tells(turn: Mapping[str, Any], memory: Memory, said: Iterable[str]) -> bool:
     """Whether an archived turn says what a memory says or said, or is where the memory comes from."""
-    several = re.search(r"#(\d+)-(\d+)\Z", memory.source or "")     # in words of its own, so any of them may have said it
+    several = _pattern(r"#(\d+)-(\d+)\Z").search(memory.source or "")     # in words of its own, so any of them may have said it
     first, last = (int(several[1]), int(several[2])) if several else (memory.seq, memory.seq)
     seq = turn.get("seq")
     where = (memory.session is not None and turn.get("session") == memory.session and isinstance(seq, int)
@@ -11030,12 +11141,12 @@ _MEEK = frozenset(("hook",))             # an agent waits for it: whatever is wr
 
 def beside(module: str) -> Any:
     """A module of agent_memory_extras; None where that package is not beside this file."""
-    from importlib import import_module
     name, here = f"agent_memory_extras.{module}", os.path.dirname(os.path.abspath(__file__))
     if here not in sys.path:                 # python -I and $PYTHONSAFEPATH leave the folder of a script out
         sys.path.append(here)
     try:
-        return import_module(name)
+        __import__(name)                     # importlib itself takes a millisecond
+        return sys.modules[name]
     except ModuleNotFoundError as fault:
         if fault.name not in (name, "agent_memory_extras", "auto_sediment"):
             raise
@@ -11219,7 +11330,7 @@ def _show_digested(found: Digested, say: Say) -> Iterator[str]:
     mode = say("by the language model") if found.mode == "llm" else say("by rules")
     yield say("facts found: {n} ({mode})", n=len(found.facts), mode=mode)
     if found.mode == "llm":
-        yield say("tokens used: {usage}", usage=json.dumps(found.usage) if found.usage else say("unknown"))
+        yield say("tokens used: {usage}", usage=in_json(found.usage) if found.usage else say("unknown"))
     if found.degraded:
         yield say("degraded: {why}", why=shown(say.told(found.degraded)))
     if found.facts and not found.applied:
@@ -11619,8 +11730,8 @@ def _each_line(text: str, change: Callable[[str], dict[str, Any]]) -> dict[str, 
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                row = json.loads(line)
-                lines.append(json.dumps(row | change(row["text"]), ensure_ascii=False))
+                row = from_json(line)
+                lines.append(in_json(row | change(row["text"])))
             except (ValueError, TypeError, KeyError, AttributeError):
                 raise UsageError(f"line {number} is no {{\"id\", \"text\"}}", "one JSON object a line") from None
     return {"lines": lines}
@@ -11981,7 +12092,7 @@ def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
 
 # argparse takes a word like `-redis` for an option; a blank in front says it is text.
 def _shielded(word: str) -> str:
-    return f" {word}" if re.match(r"-[^-]", word) and word != "-h" else word
+    return f" {word}" if _pattern(r"-[^-]").match(word) and word != "-h" else word
 
 
 def _unshielded(word: str) -> str:
@@ -12015,7 +12126,7 @@ def answer(command: str, data: Any, warnings: Iterable[str], error: Mapping[str,
     """Print the one JSON document that scripts get."""
     document = {"ok": error is None, "command": command, "version": __version__, "data": data, "warnings": list(warnings)}
     unicode = (sys.stdout.encoding or "").casefold().startswith("utf")
-    text = json.dumps(document | ({"error": error} if error else {}), ensure_ascii=not unicode)
+    text = in_json(document | ({"error": error} if error else {}), ascii=not unicode)
     if error is None:
         print(text)
     else:

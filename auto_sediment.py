@@ -158,17 +158,6 @@ def below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def project_of(cwd: str) -> str | None:
-    """The project of a folder: the name of the nearest one above it that has a .git, else its own; none for ~ and /."""
-    cwd = os.path.normpath(cwd) if os.path.isabs(cwd) else ""
-    folder, home = cwd, os.path.normpath(os.path.expanduser("~"))
-    while folder not in ("", home) and not os.path.lexists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        folder = above if above != folder else ""
-    found = cwd if folder in ("", home) else folder            # a .git in ~ holds settings, not everything below
-    return os.path.basename(found) or None if found != home else None
-
-
 def parsed(text: str | bytes | bytearray) -> Any:
     """The JSON value that a text is, None when it is none."""
     try:
@@ -1871,7 +1860,7 @@ class Sediment:
         turn = origin(fact.content, batch)
         place = turn.seq if turn else f"{batch[0].seq}-{batch[-1].seq}"
         known = {"source": f"{session.agent}:{session.alias}#{place}", "session": session.alias,
-                 "project": None if fact.category in self._memory.settings["digest"]["personal"] else project_of(session.cwd)}
+                 "project": None if fact.category in self._memory.settings["digest"]["personal"] else am.project_of(session.cwd)}
         return known | {"seq": turn.seq, "speaker": turn.role, "said_at": turn.at or None} if turn else known
 
 

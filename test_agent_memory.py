@@ -6294,6 +6294,67 @@ class Large(Spec):
         self.assertGreater(len(kept), 9)
         self.assertEqual({text: then[text] for text in kept}, kept)
 
+    def test_an_id_is_what_its_pattern_says(self) -> None:
+        good = ["mem_20260817_033106_0000", "mem_20260817_033106_" + "abcdef0123456789" * 2]
+        odd = [*(good[0][:at] + sign + good[0][at + 1:] for at in range(len(good[0])) for sign in "_/.gA9٣\n "), good[0][:-1],
+               good[1] + "0", good[0] + "\n", "../" + good[0], ""]
+
+        self.assertEqual([am.is_id(text) for text in good + odd],
+                         [bool(re.fullmatch(am.ID, text)) for text in good + odd])
+        self.assertFalse(am.is_id(None))
+
+    def test_json_is_read_and_written_as_the_library_does(self) -> None:
+        texts = ["{", "[1,", '{"a":}', "nul", '"abc', "", " ", "[NaN, -Infinity]", '{"a": 1} x', "\ufeff{}", "9" * 5000,
+                 "[" * 100_000,
+                 ' {"a": [1, 2.5, "\\ud83d\\ude00"]} ', '"\\ud800"', '{"a": 1, "a": 2}', "[1]\n", "\xa01", '"\t"', "'a'",
+                 "[01]", "[1.]", "-", "true"]
+        code = """if True:
+            import sys, agent_memory as am
+            told = []
+            for text in am.from_json(sys.stdin.read()):
+                for given in (text, text.encode("utf-8", "surrogatepass")):
+                    assert told or "json" not in sys.modules
+                    try:
+                        told.append(repr(am.from_json(given)))
+                    except (ValueError, RecursionError) as fault:
+                        told.append(f"{type(fault).__name__} {fault}")
+            print(am.in_json(told, ascii=True))"""
+        done = subprocess.run([sys.executable, "-S", "-c", code], cwd=HERE, input=json.dumps(texts), capture_output=True,
+                              text=True, check=True)
+        values = [None, True, 1.5, float("inf"), {"a": [1, {}], "é": "\u2028\x00\ud800"}, {1: 2, None: 3}, ["中"], (1, 2)]
+
+        self.assertEqual(json.loads(done.stdout), [self.outcome(given) for text in texts
+                                                   for given in (text, text.encode("utf-8", "surrogatepass"))])
+        self.assertEqual([(am.in_json(value), am.in_json(value, ascii=True)) for value in values],
+                         [(json.dumps(value, ensure_ascii=False), json.dumps(value)) for value in values])
+        for odd in ({1, 2}, {(1, 2): 3}, b"a"):
+            self.assertRaises(TypeError, am.in_json, odd)
+
+    @staticmethod
+    def outcome(text: str | bytes) -> str:
+        try:
+            return repr(json.loads(text))
+        except (ValueError, RecursionError) as fault:
+            return f"{type(fault).__name__} {fault}"
+
+    @unittest.skipUnless(sys.implementation.name == "cpython", "another engine keeps no patterns")
+    def test_what_is_done_often_imports_neither_re_nor_json(self) -> None:
+        code = "import sys, agent_memory as am; am.main(sys.argv[1:]); print(' '.join(sys.modules))"
+        texts = ["the staging cluster uses port 8443", "invoices leave the billing worker on Mondays",
+                 "nightly builds keep 14 artefacts"]
+        used: dict[str, set[str]] = {}
+        for text in texts:                                 # patterns are compiled once, and then kept
+            for verb, words in (("remember", text), ("recall", "which port does staging use"), ("recall", "集群的端口"),
+                                ("vsearch", "staging cluster")):
+                done = subprocess.run([sys.executable, "-S", "-c", code, "--root", str(self.root), verb, words],
+                                      cwd=HERE, capture_output=True, text=True, encoding="utf-8", check=True)
+                self.assertIn(" agent_memory ", done.stdout)
+                used[f"{verb} {words}"] = {"re", "json", "enum"} & set(done.stdout.split())
+
+        importing = {words for words, modules in used.items() if modules}
+        self.assertIn(f"remember {texts[0]}", importing)
+        self.assertEqual(importing & {f"remember {texts[-1]}", *(words for words in used if "remember" not in words)}, set())
+
     def test_what_is_forgotten_leaves_the_segments(self) -> None:
         ids = [self.memory.remember(f"note {number * 7919} about {word}").id for number, word in enumerate(
             ["apples", "Xylophones", "pears", "plums", "figs", "dates", "grapes", "kiwis"])]
@@ -7630,7 +7691,8 @@ class House(unittest.TestCase):
         code = "import sys, agent_memory; print(' '.join(sys.modules))"
         done = subprocess.run([sys.executable, "-S", "-c", code], cwd=HERE, capture_output=True, text=True, check=True)
         heavy = {"dataclasses", "typing", "pathlib", "argparse", "difflib", "hashlib", "urllib", "urllib.request", "logging",
-                 "yaml", "requests", "cryptography", "tempfile", "shutil", "random", "socket", "subprocess", "datetime"}
+                 "yaml", "requests", "cryptography", "tempfile", "shutil", "random", "socket", "subprocess", "datetime",
+                 "re", "json", "enum"}
 
         self.assertEqual(heavy & set(done.stdout.split()), set())
 

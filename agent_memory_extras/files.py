@@ -1,21 +1,22 @@
 """Files of other programs, changed with care: read whole, replaced atomically, a copy of the old beside it."""
 from __future__ import annotations
 
-import json
 import os
-import re
-from contextlib import suppress
 from stat import S_ISREG
 
 from agent_memory import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import json
+    import re
     from collections.abc import Sequence
     from datetime import datetime
     from typing import Any
 
     Part = tuple[str | int, int, int, int]   # key, where it starts, where its value starts, where that ends
+else:
+    from agent_memory import json, re  # imported when they are needed
 
 
 def nameable(path: str) -> str:
@@ -74,6 +75,7 @@ def put(path: str, text: str, now: datetime | None = None, mode: int = 0o644, wa
 def _write(path: str, text: str, mode: int, owner: tuple[int, int] | None) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode & 0o700), "w", encoding="utf-8", newline="") as file:
         if owner and owner != (os.geteuid(), os.getegid()):    # root at work in the home of another
+            from contextlib import suppress
             with suppress(OSError):
                 os.fchown(file.fileno(), *owner)
         os.fchmod(file.fileno(), mode)

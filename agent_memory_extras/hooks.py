@@ -15,11 +15,8 @@ Nothing is remembered here: a process of its own, which outlives us, reads the s
 """
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
-from contextlib import suppress
 
 import agent_memory as am
 
@@ -27,9 +24,12 @@ from . import context, files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator, Sequence
     from types import SimpleNamespace as Namespace
     from typing import Any
+else:
+    re = am.re                           # imported when it is needed: an agent waits for us
 
 CLAUDE = frozenset(("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"))
 EVENTS = {
@@ -45,7 +45,7 @@ LARGEST = 1 << 20                        # bytes of an event; larger ones are le
 PROMPT = 500                            # characters of a prompt's beginning that are looked up, and as many of its end
 AGAIN = 0.2                              # seconds after which what goes on all the same is stopped anew
 LOG = 1 << 16                            # bytes of hook.log, after which its older half goes
-PAUSES = (0.01, 0.02, 0.04, 0.08, 0.0)   # seconds, while another hook keeps its own in mind; it takes it 5 ms
+PAUSES = (0.01, 0.02, 0.04, 0.08, 0.16, 0.0)  # seconds, while another hook keeps its own in mind; it takes it 5 ms
 SESSIONS, TOLD = 64, 512                 # sessions, and memories of one, that are kept in mind
 
 
@@ -54,7 +54,7 @@ SESSIONS, TOLD = 64, 512                 # sessions, and memories of one, that a
 def event_of(data: bytes) -> dict[str, Any]:
     """An event as its fields.  UsageError when it is none."""
     try:
-        event = json.loads(data.decode("utf-8", "replace"))
+        event = am.from_json(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         event = None
     if not isinstance(event, dict):
@@ -71,7 +71,7 @@ def text(event: dict[str, Any], name: str) -> str:
 def asked(prompt: str) -> str:
     """What a prompt asks, its beginning and end where it is long; "" for a slash command and for what was only injected."""
     said = am.without_blocks(prompt).strip()
-    if re.match(r"/[\w:.-]+(?:\s|$)", said):
+    if said[:1] == "/" and re.match(r"/[\w:.-]+(?:\s|$)", said):
         return ""
     return said if len(said) <= 2 * PROMPT else f"{said[:PROMPT]}\n{said[-PROMPT:]}"
 
@@ -104,7 +104,7 @@ class Mind:
         self._memory = memory
         state = memory.slot("hooks").read()
         key, sessions, logs = (state.get(name) for name in ("key", "sessions", "logs"))
-        self._key = key if isinstance(key, str) and re.fullmatch("[0-9a-f]{32}", key) else os.urandom(16).hex()
+        self._key = key if isinstance(key, str) and len(key) == 32 and {*key} <= {*"0123456789abcdef"} else os.urandom(16).hex()
         same = self._key == key
         self._sessions = {name: one for name, one in sessions.items() if isinstance(one, dict)} \
             if same and isinstance(sessions, dict) else {}
@@ -141,11 +141,11 @@ class Mind:
         """Write it down, whole; where that cannot be done it is forgotten."""
         # Not by the slot, which waits for the lock of the store: an agent waits for us, and `_keep` holds a lock of our own.
         state = {"key": self._key, "sessions": _latest(self._sessions), "logs": _latest(self._logs)}
-        files.put(os.path.join(self._memory.root, ".hooks_state.json"), json.dumps(state) + "\n", mode=0o600)
+        files.put(os.path.join(self._memory.root, ".hooks_state.json"), am.in_json(state) + "\n", mode=0o600)
 
     def _print(self, words: str) -> str:
-        from hashlib import blake2b
-        return blake2b(words.encode("utf-8", "surrogateescape"), key=bytes.fromhex(self._key), digest_size=8).hexdigest()
+        print_of, key = am.hash_of("blake2b"), bytes.fromhex(self._key)
+        return str(print_of(words.encode("utf-8", "surrogateescape"), key=key, digest_size=8).hexdigest())
 
 
 def _latest(known: dict[str, Any]) -> dict[str, Any]:
@@ -193,8 +193,7 @@ def prompted(memory: am.AgentMemory, event: dict[str, Any], prompt: str, first: 
 
 
 def _project(memory: am.AgentMemory, event: dict[str, Any]) -> str | None:
-    from auto_sediment import project_of
-    return memory.settings.choice("PROJECT") or project_of(text(event, "cwd"))
+    return memory.settings.choice("PROJECT") or am.project_of(text(event, "cwd"))
 
 
 def reply(memory: am.AgentMemory, event: dict[str, Any], name: str) -> dict[str, Any] | None:
@@ -293,6 +292,7 @@ def note(fault: am.AgentMemoryError, words: list[str]) -> None:
 
 def _log(root: str) -> int:
     """hook.log, open for one more line; digests write theirs in whatever encoding is the user's."""
+    from contextlib import suppress
     path = os.path.join(root, "hook.log")
     with suppress(OSError, am.AgentMemoryError):
         if os.path.getsize(path) > LOG:
@@ -345,7 +345,7 @@ def answer(memory: am.AgentMemory, event: dict[str, Any], agent: str) -> dict[st
 
 def _show(answer: dict[str, Any] | None, say: am.Say) -> Iterator[str]:
     if answer:
-        yield json.dumps(answer)
+        yield am.in_json(answer, ascii=True)
 
 
 @am.command("hook", am.arg("--agent", choices=("auto", *EVENTS), default="auto", help="whose events it answers (auto: each one's)"),
@@ -366,5 +366,6 @@ def _hook(memory: am.AgentMemory, args: Namespace) -> dict[str, Any] | None:
             return None
     finally:
         if within.late and event:
+            from contextlib import suppress
             with suppress(OSError, am.AgentMemoryError), Within(AGAIN):
                 mend(memory)

@@ -629,10 +629,10 @@ class Projects(unittest.TestCase):
         for cwd, project in (("shop", "shop"), ("shop/src/deep", "shop"), ("shop/", "shop"), ("notes/today", "today"),
                              ("gone/away", "away"), ("tree", "tree"), ("", None), (".", None)):
             with self.subTest(cwd):
-                self.assertEqual(auto_sediment.project_of(f"{home}/{cwd}"), project)
+                self.assertEqual(am.project_of(f"{home}/{cwd}"), project)
         for cwd in ("", "/", "//", "shop", "C:\\shop"):
             with self.subTest(cwd):
-                self.assertIsNone(auto_sediment.project_of(cwd))
+                self.assertIsNone(am.project_of(cwd))
 
 
 if __name__ == "__main__":

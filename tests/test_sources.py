@@ -84,7 +84,7 @@ class Provenance(Learned):
         for cwd, project in ((str(self.shop), "shop"), (str(self.home / "work"), "work"), (str(self.home), None), ("/", None),
                              ("", None), ("/gone/away", "away")):
             with self.subTest(cwd):
-                self.assertEqual(sediment.project_of(cwd), project)
+                self.assertEqual(am.project_of(cwd), project)
 
 
 class SecretNames(Learned):

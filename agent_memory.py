@@ -289,6 +289,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def in_short(value: object) -> str:
+    """A value as a message quotes it: whole, or not at all.  A message is masked where it is shown, and half a secret is not known
+    for one there."""
+    text = repr(value)
+    return text if len(text) <= 100 else "…"
+
+
 def replace(record: R, **changes: Any) -> R:
     """The same record with some fields changed."""
     return type(record)(**{**vars(record), **changes})
@@ -714,7 +721,7 @@ def from_row(row: object) -> Memory:
     if not isinstance(row, dict):
         raise ValueError("a row that is no object")
     if not isinstance(row.get("id"), str) or not _pattern(ID).fullmatch(row["id"]):
-        raise ValueError(f"a row whose id is no id: {row.get('id')!r:.40}")
+        raise ValueError(f"a row whose id is no id: {in_short(row.get('id'))}")
     if not isinstance(row.get("content"), str):
         raise ValueError(f"{row['id']} has no text")
     known: dict[str, Any] = {}
@@ -739,10 +746,10 @@ def _shaped(key: str, value: Any) -> Any:
         for item in value if isinstance(value, (list, tuple)) else [None]:
             texts = [item] if wanted is None else [item.get(name) for name in wanted] if isinstance(item, dict) else [None]
             if not all(isinstance(text, str) for text in texts):
-                raise ValueError(f"{key} is {value!r:.40}")
+                raise ValueError(f"{key} is {in_short(value)}")
         return tuple(value)
     if type(value) not in _KINDS.get(key, (str,)):
-        raise ValueError(f"{key} is {value!r:.40}")
+        raise ValueError(f"{key} is {in_short(value)}")
     return value
 
 
@@ -862,7 +869,7 @@ def _blocks(front: str) -> Iterator[tuple[str, str]]:
     for line in front.strip("\n").split("\n"):
         named = re.match(r"([^\s#:\-][^:]*):(?:\s|$)", line)
         if not named and not re.match(r"\s|#|-|$", line):
-            raise ValueError(f"a line that is no `key: value`: {line!r:.60}")
+            raise ValueError(f"a line that is no `key: value`: {in_short(line)}")
         if named and block:
             yield key, block
             block = ""
@@ -910,7 +917,7 @@ def plain_scalar(text: str) -> Any:
         return _json(text)
     if text[:1] == "'":
         if not re.fullmatch(r"'(?:[^']|'')*'", text):
-            raise ValueError(f"a quote that does not close: {text!r:.40}")
+            raise ValueError(f"a quote that does not close: {in_short(text)}")
         return text[1:-1].replace("''", "'")
     if text[:1] in "[{" and text:
         return _flow(text)
@@ -919,7 +926,7 @@ def plain_scalar(text: str) -> Any:
     if _pattern(_NUMBER).fullmatch(text):
         return float(text) if "." in text else int(text)
     if text[0] in "&*!|>%@`" or ": " in text or text.endswith(":") or re.match(r"[-?]( |$)", text):
-        raise ValueError(f"this needs quotes: {text!r:.40}")
+        raise ValueError(f"this needs quotes: {in_short(text)}")
     return text
 
 
@@ -927,7 +934,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise ValueError(f"a value that does not end as it begins: {text!r:.40}") from None
+        raise ValueError(f"a value that does not end as it begins: {in_short(text)}") from None
 
 
 def _flow(text: str) -> Any:
@@ -937,10 +944,10 @@ def _flow(text: str) -> Any:
     except ValueError:
         pass
     if text[0] != "[" or text[-1] != "]":
-        raise ValueError(f"only lists may stand on one line: {text!r:.40}")
+        raise ValueError(f"only lists may stand on one line: {in_short(text)}")
     items = re.findall(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,"'\[\]{}][^,\[\]{}]*?)\s*(?:,|$)""", text[1:-1])
     if re.sub(r"[\s,]", "", "".join(items)) != re.sub(r"[\s,]", "", text[1:-1]):
-        raise ValueError(f"a list that cannot be read: {text!r:.40}")
+        raise ValueError(f"a list that cannot be read: {in_short(text)}")
     return [plain_scalar(item) for item in items]
 
 
@@ -993,7 +1000,7 @@ def _node(lines: list[tuple[int, int, str]], at: int, indent: int, path: str,
             continue
         named = _pattern(_KEY).match(body)
         if not named:
-            raise PlainYamlError(n, f"not `key: value`: {body!r:.50}")
+            raise PlainYamlError(n, f"not `key: value`: {in_short(body)}")
         key = str(plain_scalar(named[1]))
         inner = f"{path}.{key}" if path else key
         if key in node:
@@ -2321,10 +2328,11 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
     if not fits.get(kind, True):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list",
                   dict: "a map"}[kind]
-        raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {new!r:.40}")
+        raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {in_short(new)}")
     texts = kind is list and old and isinstance(old[0], str)
     if odd := [item for item in new if not isinstance(item, str) or not item] if texts else []:
-        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {odd[0]!r:.40}", "put words such as no in quotes")
+        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {in_short(odd[0])}",
+                          "put words such as no in quotes")
     low, high = _RANGES.get(dotted.rpartition(".")[2], (min(old, 1) if isinstance(old, int) else 0, 10 ** 9))
     if number and not low <= new <= high:
         limit = f"{low} or more" if high == 10 ** 9 else f"from {low} to {high}"
@@ -2355,6 +2363,7 @@ def _nearest(key: str, base: Mapping[str, Any]) -> str:
 # is only how they are read.  Pure.
 
 _MARK = r"\[已脱敏:([^\]\n]{1,40})\]"
+_LABEL = r"[a-z][a-z0-9_]{0,39}"       # what stands in a mark
 _HOLE = "\ue000"                       # a mark, in the shadow: no value reaches across it
 _GRADES = ("plain", "token", "loose", "code", "mixed")           # how much a value must prove
 _LISTS = ("not_values", "formats", "talk", "ids", "hints", "near", "far", "says", "chinese_says", "units")
@@ -2864,10 +2873,10 @@ def _entries(settings: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict
         whole = {field: entry.get(field, kind()) for field, kind in shape.items()}
         for field, value in whole.items():
             if type(value) is not shape[field] or not value and field in ("label", "grade", "min", "pattern"):
-                raise ConfigError(f"{place}: {field} must be a {shape[field].__name__}, not {value!r:.60}")
+                raise ConfigError(f"{place}: {field} must be a {shape[field].__name__}, not {in_short(value)}")
             _words(f"{place}: {field}", whole[field] if shape[field] is list else [])
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", whole["label"]):
-            raise ConfigError(f"{place}: the label {whole['label']!r:.60} is not a small word such as api_key")
+        if not re.fullmatch(_LABEL, whole["label"]):
+            raise ConfigError(f"{place}: the label {in_short(whole['label'])} is not a small word such as api_key")
         yield place, whole
 
 
@@ -3054,12 +3063,12 @@ class Inspector:
         """A pattern with its slots filled in, compiled when first needed: all of them would take 150 ms."""
         if pattern not in self._ready:
             if _nested(pattern):
-                raise ConfigError(f"suspicion.rules: {pattern[:60]!r} nests unbounded repeats", "write {1,40} inside")
+                raise ConfigError(f"suspicion.rules: {in_short(pattern)} nests unbounded repeats", "write {1,40} inside")
             filled = _pattern(_SLOT).sub(lambda slot: _any_of(self._slots[slot[1]]), pattern.replace("~", _GAP)).replace(" ", r"\s")
             try:
                 self._ready[pattern] = _pattern(filled)
             except re.error as error:
-                raise ConfigError(f"suspicion.rules: {pattern[:60]!r} is not a regular expression: {error}") from None
+                raise ConfigError(f"suspicion.rules: {in_short(pattern)} is not a regular expression: {error}") from None
         return self._ready[pattern]
 
     def _plain(self, visible: str) -> str:
@@ -3299,7 +3308,7 @@ def _texts(section: Any, name: str) -> list[str]:
     """A list of the settings that holds texts only; an unquoted `no` or `null` is not one."""
     values = section.get(name)
     if not isinstance(values, list) or not all(isinstance(value, str) and value for value in values):
-        raise ConfigError(f"suspicion: {name!r} must be a list of texts, not {values!r:.60}", "put words such as no in quotes")
+        raise ConfigError(f"suspicion: {name!r} must be a list of texts, not {in_short(values)}", "put words such as no in quotes")
     return values
 
 
@@ -4115,7 +4124,7 @@ def day_of(text: str, today: str, last: bool = False) -> str:
         pass
     rest, window = when(text, today)
     if window is None or rest.strip():
-        raise UsageError(f"{text!r:.40} is no day", "such as 2026-08-17, 2026-08, yesterday, 3 days ago, 上周")
+        raise UsageError(f"{in_short(text)} is no day", "such as 2026-08-17, 2026-08, yesterday, 3 days ago, 上周")
     return window.until if last else window.since
 
 
@@ -4921,7 +4930,7 @@ def date_trouble(memory: Memory, now: datetime) -> str:
     """What is wrong with a memory's date, or "" when nothing is."""
     days = age(memory.created_at, now)
     if days is None:
-        return f"its date cannot be read: {memory.created_at!r:.30}"
+        return f"its date cannot be read: {in_short(memory.created_at)}"
     return f"its date lies in the future: {memory.created_at}" if days < -1 else ""      # a day for clocks that differ
 
 
@@ -6913,8 +6922,8 @@ class Store:
             self.warn(f"hand edits were not looked at: {fault}")
 
     def warn(self, message: str) -> None:
-        """Keep a note for whoever called; said once."""
-        self.warnings[message] = None
+        """Keep a note for whoever called, masked, for it may quote a page; said once."""
+        self.warnings[self._redactor.clean(message)] = None
 
     def transaction(self, verb: str = "") -> Transaction:
         """All or nothing: `with store.transaction("verify") as draft:`; an exception writes nothing.
@@ -7466,7 +7475,7 @@ class Store:
     def _honoured(self, edited: Memory, id: str, old: Memory | None) -> Memory:
         """A page somebody wrote, as a memory: masked, with the values we know to be possible."""
         if edited.id not in ("", id):
-            raise ValueError(f"its id is {edited.id!r:.40}")
+            raise ValueError(f"its id is {in_short(edited.id)}")
         if not edited.content.strip():
             raise ValueError("it has no text")
         edited = self.masked_again(replace(edited, redacted=()))
@@ -8122,7 +8131,7 @@ class Store:
 
     def masked_again(self, memory: Memory) -> Memory:
         """A memory with every text in it masked by today's rules."""
-        labels = dict.fromkeys(memory.redacted)
+        labels = dict.fromkeys(str(self._redactor.clean(label)) for label in memory.redacted)
         fields = {field: self._masked(value, labels) for field, value in vars(memory).items()
                   if field not in ("redacted", "id", "extra")}
         extra = self._masked(memory.extra, labels) + "\n" if memory.extra else ""
@@ -9482,7 +9491,7 @@ class AgentMemory:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Notes gathered so far: what was mended, what is missing, what could not be read."""
-        return (*self.settings.notes, *self._store.warnings)
+        return (*map(self.clean, self.settings.notes), *self._store.warnings)
 
     # ── writing ──
 
@@ -10458,7 +10467,7 @@ class AgentMemory:
             raise UsageError("it was forgotten on purpose")
         if "created_at" in row:
             if age(row["created_at"], self.now()) is None:
-                raise UsageError(f"created_at cannot be read: {row['created_at']!r:.40}")
+                raise UsageError(f"created_at cannot be read: {in_short(row['created_at'])}")
             # An old date alone must not make the next prune take it: its seven days begin today.
             made = replace(made, created_at=str(row["created_at"]), updated_at=made.created_at)
         if merge:
@@ -10489,6 +10498,7 @@ class AgentMemory:
             ("room", memory.room not in self.settings.rooms), ("importance", not 1 <= memory.importance <= 10),
             ("access_count", memory.access_count < 0),
             ("flags", not all(re.fullmatch(r"[a-z_]{1,40}", flag) for flag in memory.flags)),
+            ("redacted", not all(re.fullmatch(_LABEL, label) for label in memory.redacted)),
             ("links", not all(re.fullmatch(ID, id)
                               for id in (*memory.updates, *memory.dismissed, *(c["memory_id"] for c in memory.conflicts)))),
             ("page", from_page(page(memory)) != memory)) if wrong]
@@ -10618,13 +10628,13 @@ class AgentMemory:
         try:
             chosen = self._chosen()
         except ConfigError as fault:                         # whoever asks here wants to know why
-            named, why = self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"], fault.message
+            named, why = self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"], self.clean(fault.message)
             chosen = Backend(named, None, "", 0.0, False)
         valid = stored.get("backend") == chosen.name and stored.get("model") == chosen.model
         held = len(memories) - self._without_vector() if why is None and (valid or self._local_alone()) else 0
         until = breaker.resting_until(chosen.name)
         others = tuple({"name": name, "kind": block.get("kind"), "usable": not (trouble := self._unusable(name, block)),
-                        "needs": block.get("key") or None, "resting": _when(breaker, name),
+                        "needs": self.clean(str(block.get("key") or "")) or None, "resting": _when(breaker, name),
                         "reason": breaker.reason(name) or (None if block.get("key") else trouble)}
                        for name, block in self.settings["vectors"]["backends"].items())
         reranker = self._reranker()
@@ -10736,13 +10746,18 @@ class AgentMemory:
 
     def doctor(self, fix: bool = False) -> Examined:
         """Every kind of drift in the data root; `fix=True` mends what is safe and looks again."""
-        found = tuple(self._ailments())
+        found = self._found()
         if not fix or not found:
             return Examined(found, False)
         self._taken_in()
         with self._store.lock():
             self._store.mend()
-        return Examined(found, True, tuple(self._ailments()))
+        return Examined(found, True, self._found())
+
+    def _found(self) -> tuple[Finding, ...]:
+        """What ails the data root, masked: it quotes pages and the names of files."""
+        return tuple(replace(finding, where=self.clean(finding.where), what=self.clean(finding.what))
+                     for finding in self._ailments())
 
     def _ailments(self) -> Iterator[Finding]:
         yield from self._store.examine()
@@ -11780,7 +11795,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
             return 0
         error = trouble(fault, lang=lang)
         if "--json" in words:
-            answer(_verb(words), None, (), error)
+            answer(redact(_verb(words)), None, (), error)
         return fault.exit_code
 
     code = guarded(lambda: _run(words, now, environment, lang), failed, os.environ if environment is None else environment)

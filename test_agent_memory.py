@@ -2695,6 +2695,35 @@ class Sinks(Spec):
         self.assertEqual(memory.redacted, ("api_key",))
         self.assertNotIn(self.KEY.encode(), self.on_disk())
 
+    def test_labels_of_what_was_masked_are_no_way_in(self) -> None:
+        self.memory.remember("a thing")
+        row = {**am.to_row(self.memory.list()[0]), "id": "mem_20260101_000000_abcd", "content": "another thing"}
+        told = self.memory.import_rows([json.dumps({**row, "redacted": [self.KEY]}), json.dumps({**row, "redacted": ["token"]})])
+
+        self.assertEqual((told.added, [one.why for one in told.refused]), (1, ["its redacted cannot be right"]))
+        self.assertNotIn(self.KEY.encode(), self.on_disk())
+
+    def test_no_message_quotes_one_whole_or_in_part(self) -> None:
+        self.memory.remember("a thing")
+        page, long = next((self.root / "store").iterdir()), f"filler words before it comes {self.KEY} and some more after it"
+        whole = page.read_text(encoding="utf-8")
+        ran = [self.say(long, "--json"), self.say("recall", "x", "--since", long),
+               self.say("context", "--write", str(self.root.parent / self.KEY))]
+        for line in (f"id: {self.KEY}", f"importance: {long}", f"category: [{long}]", f"no key, {long}", f"note: {self.KEY}: x"):
+            page.write_text(whole.replace("importance: 5", line), encoding="utf-8")
+            os.utime(page, ns=(page.stat().st_mtime_ns + 10 ** 9,) * 2)
+            ran += [self.say("list"), self.say("doctor"), self.say("doctor", "--json")]
+        page.rename(page.with_name(f"note {self.KEY}.md"))
+        ran.append(self.say("doctor"))
+        for settings in (f"vectors:\n  {self.KEY}: 1", f"context:\n  chars: {long}", f"junk {long}",
+                         f"vectors:\n  backend: own\n  backends:\n    own:\n      kind: http\n      key: {self.KEY}"):
+            (self.root / "config.yaml").write_text(settings + "\n", encoding="utf-8")
+            ran += [self.say("stats"), self.say("vectors"), self.say("vectors", "--json")]
+
+        said = "\n".join(one.out + one.err for one in ran)
+        self.assertEqual([at for at in range(3, 20) if self.KEY[at:at + 8] in said], [])
+        self.assertIn("[已脱敏:api_key]", said)
+
     def test_the_public_function_keeps_the_blanks_round_a_text(self) -> None:
         self.assertEqual(am.redact(f"  key {self.KEY}\n\n"), "  key [已脱敏:api_key]\n\n")
 

@@ -2170,6 +2170,8 @@ class Secrets(unittest.TestCase):
             ("把 MySQL 的密码改成了 «Tig3r#88»，记得通知运维", "password"),
             ("密码没变，还是 «Tig3r#88»", "password"),
             ("管理员密码由 abc 改成 «Tig3r#88»", "password"),
+            ("Das Passwort lautet «Tig3r#88»", "password"),
+            ("le mot de passe est «Tig3r#88»", "password"),
             ("密码设成 «青山绿水7504» 了", "password"),
             ("密码是“«Blue walnut 50!»”，中间有空格", "password"),
             ("The password for prod is «hunter2»", "password"),
@@ -2205,11 +2207,24 @@ class Secrets(unittest.TestCase):
             (f"clientSecret: «{HEX}»", "token"),
             (f"X-API-Key: «{RANDOM}»", "api_key"),
             ("reset_token: «8f3a91c2»", "token"),
+            ("password%3D«Tig3r88»", "password"),
+            ("define('DB_PASSWORD', '«Tig3r#88»');", "password"),
+            ('let password: &str = "«Tig3r#88»";', "password"),
+            ('variable "db_password" {\n  default = "«Tig3r#88»"\n}', "password"),
+            ("SET PASSWORD FOR 'bob'@'%' = PASSWORD('«Tig3r#88»');", "password"),
+            ('wpa-psk "«Tig3r#88»"', "password"),
+            ("WIFI:S:Home;T:WPA;P:«Tig3r#88»;;", "password"),
+            ("SESSDATA=«4bf7bac8%2C0830940924%2C8a878*e2»", "key"),
         ])
 
     def test_command_lines_and_addresses_are_masked(self) -> None:
         self.masked([
             ("mysql -u root -p«Tig3r#88» shop", "password"),
+            ("net user bob «Tig3r#88» /add", "password"),
+            ("rabbitmqctl add_user bob «Tig3r#88»", "password"),
+            ("mosquitto_pub -u bob -P «Tig3r#88» -t home", "password"),
+            ("root@10.0.0.1 / «Tig3r#88»", "password"),
+            (f"trojan://«{RANDOM}»@a.test:443", "token"),
             ("sshpass -p '«Tig3r#88»' ssh a@b", "password"),
             ("curl -u admin:«Tig3r#88» https://a.test", "password"),
             ("pg_dump --password=«Tig3r#88» shop", "password"),
@@ -2237,6 +2252,31 @@ class Secrets(unittest.TestCase):
         ]:
             with self.subTest(secret):
                 self.assertEqual(clean(f"先把 {secret} 存着"), f"先把 [已脱敏:{label}] 存着")
+
+    def test_codes_of_a_known_form_are_masked(self) -> None:
+        self.masked([
+            ("SMTP 授权码 «" + "abcdefgh" * 2 + "»", "token"),
+            ("gmail app password «abcd efgh ijkl mnpq»", "password"),
+            ("iCloud 专用密码 «abcd-efgh-ijkl-mnop»", "password"),
+            ("SIM PUK «12345678»", "pin"),
+            ("CVV «123»", "pin"),
+            ("BitLocker recovery key «" + "-".join(["123456"] * 8) + "»", "recovery_code"),
+            ("Windows product key «" + "-".join(["AB1CD"] * 5) + "»", "api_key"),
+        ])
+
+    def test_a_password_that_was_changed_is_masked_like_the_one_it_became(self) -> None:
+        self.assertEqual(clean("密码从 Tig3r#88 改成 Li0n#99"), "密码从 [已脱敏:password] 改成 [已脱敏:password]")
+        self.assertEqual(clean("the password was changed from Tig3r#88 to Li0n#99"),
+                         "the password was changed from [已脱敏:password] to [已脱敏:password]")
+
+    def test_a_token_that_was_broken_over_lines_goes_whole(self) -> None:
+        self.assertEqual(clean("token:\nghp_" + RANDOM + "\naB3dE5gH7jK9\nsince May"), "token:\n[已脱敏:token]\nsince May")
+
+    def test_a_name_and_its_password_in_base64_are_masked(self) -> None:
+        from base64 import b64encode
+        login, harmless = (b64encode(text).decode() for text in (b"admin:Tig3r#88rain", b"the sky is blue today"))
+
+        self.assertEqual(clean(f"the login is {login}, that is {harmless}"), f"the login is [已脱敏:secret], that is {harmless}")
 
     def test_a_private_key_goes_whole_and_a_public_one_stays(self) -> None:
         lines = "\n".join(["a1B2c3D4" * 8] * 3)
@@ -2297,6 +2337,10 @@ class Talk(unittest.TestCase):
             postgres://user:password@localhost/db|mysql -u root -p
             def login(username: str, password: str) -> Token:|kms_key_id: 7d1f0c52-3b7e-4a61-9c55-2f0f6f6a1b11
             commit 46ad826c7dc2b4d831fed955b1ad7cbc716bd4d2|request 435118ba-01c9-4c20-b9f9-a9e94db9c136
+            the password was changed yesterday|the password is gone|b64decode(token)|PASSWORD=$1|password: &default_pw
+            PASSWORD=`openssl rand -base64 12`|the token TTL changed from 3600 to 7200|密码加密从 md5 改成 bcrypt
+            the token 0xdAC17F958D2ee523a2206206994597C13D831ec7|wallet bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq
+            ipfs QmYwAPJzv5CZsnA625s1Xf2nemtYgPpHdWEz79ojWnPbdG|__ZN4core3fmt9Formatter3pad17h1a2b3c4d5e6f7a8bE
             订单号 20261107153000012345|5L2g5aW977yM5LiW55WM77yM5LuK5aSp5aSp5rCU5b6I5aW9
         """.strip().replace("\n", "|").split("|"):
             with self.subTest(text.strip()):

@@ -357,6 +357,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def in_short(value: object) -> str:
+    """A value as a message quotes it: whole, or not at all.  A message is masked where it is shown, and half a secret is not known
+    for one there."""
+    text = repr(value)
+    return text if len(text) <= 100 else "…"
+
+
 def replace(record: R, **changes: Any) -> R:
     """The same record with some fields changed."""
     return type(record)(**{**vars(record), **changes})
@@ -793,7 +800,7 @@ def from_row(row: object) -> Memory:
     if not isinstance(row, dict):
         raise ValueError("a row that is no object")
     if not is_id(row.get("id")):
-        raise ValueError(f"a row whose id is no id: {row.get('id')!r:.40}")
+        raise ValueError(f"a row whose id is no id: {in_short(row.get('id'))}")
     if not isinstance(row.get("content"), str):
         raise ValueError(f"{row['id']} has no text")
     known: dict[str, Any] = {}
@@ -818,10 +825,10 @@ def _shaped(key: str, value: Any) -> Any:
         for item in value if isinstance(value, (list, tuple)) else [None]:
             texts = [item] if wanted is None else [item.get(name) for name in wanted] if isinstance(item, dict) else [None]
             if not all(isinstance(text, str) for text in texts):
-                raise ValueError(f"{key} is {value!r:.40}")
+                raise ValueError(f"{key} is {in_short(value)}")
         return tuple(value)
     if type(value) not in _KINDS.get(key, (str,)):
-        raise ValueError(f"{key} is {value!r:.40}")
+        raise ValueError(f"{key} is {in_short(value)}")
     return value
 
 
@@ -941,7 +948,7 @@ def _blocks(front: str) -> Iterator[tuple[str, str]]:
     for line in front.strip("\n").split("\n"):
         named = _pattern(r"([^\s#:\-][^:]*):(?:\s|$)").match(line)
         if not named and not _pattern(r"\s|#|-|$").match(line):
-            raise ValueError(f"a line that is no `key: value`: {line!r:.60}")
+            raise ValueError(f"a line that is no `key: value`: {in_short(line)}")
         if named and block:
             yield key, block
             block = ""
@@ -989,7 +996,7 @@ def plain_scalar(text: str) -> Any:
         return _json(text)
     if text[:1] == "'":
         if not _pattern(r"'(?:[^']|'')*'").fullmatch(text):
-            raise ValueError(f"a quote that does not close: {text!r:.40}")
+            raise ValueError(f"a quote that does not close: {in_short(text)}")
         return text[1:-1].replace("''", "'")
     if text[:1] in "[{" and text:
         return _flow(text)
@@ -998,7 +1005,7 @@ def plain_scalar(text: str) -> Any:
     if _pattern(_NUMBER).fullmatch(text):
         return float(text) if "." in text else int(text)
     if text[0] in "&*!|>%@`" or ": " in text or text.endswith(":") or _pattern(r"[-?]( |$)").match(text):
-        raise ValueError(f"this needs quotes: {text!r:.40}")
+        raise ValueError(f"this needs quotes: {in_short(text)}")
     return text
 
 
@@ -1006,7 +1013,7 @@ def _json(text: str) -> Any:
     try:
         return from_json(text)
     except ValueError:
-        raise ValueError(f"a value that does not end as it begins: {text!r:.40}") from None
+        raise ValueError(f"a value that does not end as it begins: {in_short(text)}") from None
 
 
 def _flow(text: str) -> Any:
@@ -1016,10 +1023,10 @@ def _flow(text: str) -> Any:
     except ValueError:
         pass
     if text[0] != "[" or text[-1] != "]":
-        raise ValueError(f"only lists may stand on one line: {text!r:.40}")
+        raise ValueError(f"only lists may stand on one line: {in_short(text)}")
     items = _pattern(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,"'\[\]{}][^,\[\]{}]*?)\s*(?:,|$)""").findall(text[1:-1])
     if _pattern(r"[\s,]").sub("", "".join(items)) != _pattern(r"[\s,]").sub("", text[1:-1]):
-        raise ValueError(f"a list that cannot be read: {text!r:.40}")
+        raise ValueError(f"a list that cannot be read: {in_short(text)}")
     return [plain_scalar(item) for item in items]
 
 
@@ -1072,7 +1079,7 @@ def _node(lines: list[tuple[int, int, str]], at: int, indent: int, path: str,
             continue
         named = _pattern(_KEY).match(body)
         if not named:
-            raise PlainYamlError(n, f"not `key: value`: {body!r:.50}")
+            raise PlainYamlError(n, f"not `key: value`: {in_short(body)}")
         key = str(plain_scalar(named[1]))
         inner = f"{path}.{key}" if path else key
         if key in node:
@@ -1213,7 +1220,7 @@ security:
       words: [密码, 密碼, 密 码, 口令, 口 令, 暗号, password, passwd, passphrase, passcode, passwort, contraseña, パスワード, 비밀번호, пароль, mot de passe, pass phrase, storepass, keypass, pswd, psw, pwd, pw, pgpassword, requirepass, masterauth, userpass, identified by]
     - label: password            # "pass" is a verb, too
       grade: mixed
-      words: [pass]
+      words: [pass, psk]
     - label: api_key
       grade: token
       words: [密钥, 秘钥, 密匙, 密鑰, 金鑰, api key, access key, api 密钥, api key id, access key id, access key secret, subscription key, app key, service key, deploy key, license key, account key, auth key, integration key, routing key, 许可证密钥, 激活码]
@@ -1225,10 +1232,10 @@ security:
       words: [私钥, 私鑰, private key, priv key, wallet key]
     - label: key
       grade: loose
-      words: [key, ak, sk, sig, signature, sid, session id, sessid, session, csrf, xsrf, webhook, 钥匙串, 钥, 签名串, dsn]
+      words: [key, ak, sk, sig, signature, sid, session id, sessid, session, csrf, xsrf, sessdata, bili_jct, webhook, 钥匙串, 钥, 签名串, dsn]
     - label: pin
       grade: code
-      words: [验证码, 驗證碼, 校验码, 动态码, 动态口令, 提取码, 解锁码, 门禁码, 取件码, 安全码, 邀请码, 配对码, 兑换码, 登录码, pin, pin 码, pin code, otp, cvv, cvc, verification code, your code, security code, one time code, access code, login code, pairing code, auth code, confirmation code, invite code, unlock code, door code, gate code, alarm code, sms code, 2fa code, mfa code, otp code, authentication code]
+      words: [验证码, 驗證碼, 校验码, 动态码, 动态口令, 提取码, 解锁码, 门禁码, 取件码, 安全码, 邀请码, 配对码, 兑换码, 登录码, pin, pin 码, pin code, puk, puk 码, puk code, otp, cvv, cvc, verification code, your code, security code, one time code, access code, login code, pairing code, auth code, confirmation code, invite code, unlock code, door code, gate code, alarm code, sms code, 2fa code, mfa code, otp code, authentication code]
     - label: mnemonic
       grade: phrase
       words: [助记词, 恢复短语, 恢复词, 种子短语, mnemonic, mnemonic phrase, seed phrase, seed words, word seed, recovery phrase, recovery words, secret phrase, backup phrase]
@@ -1240,9 +1247,9 @@ security:
       words: [public key, primary key, foreign key, partition key, sort key, cache key, idempotency key, hot key, shortcut key, object key, s3 key, row key, group key, map key, dedup key, routing key name, 公钥, 主键, 外键, next token, page token, next page token, max tokens, csrf error, author, 关键, 会话]
 
   # Not values: a string made of these words alone is talk, not a secret.
-  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, at, auth, authentication, authorization, auto, aware, basic, be, bearer, because, before, blank, bool, boolean, both, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, digest, disabled, dummy, e, each, else, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, example, expired, fake, 'false', field, file, fill, fine, foo, for, from, function, generated, get, getenv, getpass, given, good, has, hash, hashed, have, here, hidden, hint, how, id, if, in, incorrect, input, insert, int, invalid, is, it, its, just, key, keys, known, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, 'null', number, object, of, ok, old, 'on', one, only, op, optional, or, os, our, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, so, some, something, sorry, staging, still, str, strength, string, strong, stored, super, table, tbd, test, text, that, the, their, them, then, there, this, to, todo, token, tokens, too, 'true', type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, wrong, 'yes', yet, you, your]
+  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours]
   # What says that a value follows; a Chinese one stands at most eight characters after its label.
-  says: [which, is, was, are, will, should, has, have, be, been, now, still, currently, just, set, reset, changed, updated, rotated, to, as, equals, called, ist, es]
+  says: [which, is, was, are, will, should, has, have, be, been, now, still, currently, just, set, reset, changed, updated, rotated, to, as, equals, called, ist, lautet, es, est]
   chinese_says: [是, 为, 成, 叫, 填, 設為, 就设, 设了, 选了, 如下, は]
   # A number before one of these is a quantity.
   units: [位, 次, 个, 天, 年, 月, 日, 条, 字, 分, 秒, 种, '%', 小时, bit, bits, byte, bytes, char, chars, character, characters, digit, digits, day, days, times, hours, minutes, letters, or more, of]
@@ -1383,6 +1390,66 @@ security:
       when: [sqlplus, 'thin:', htpasswd]
       masks: ['sqlplus scott/abc123@orcl', htpasswd -b pw.txt bob abc123]
       okay: [sqlplus -v, htpasswd -c .htpasswd admin]
+    - label: password            # net user bob X, rabbitmqctl add_user bob X, mosquitto_pub -P X
+      pattern: '((?:net user\s\S{1,40}|rabbitmqctl (?:add_user|change_password)\s\S{1,40}|mosquitto_\w+\s(?:[^\n|;&]{0,160}?\s)?-P|openssl enc\s(?:[^\n|;&]{0,160}?\s)?-k)\s)(\S{4,128})'
+      gate: plain
+      when: [net user, rabbitmqctl, mosquitto_, openssl enc]
+      masks: [net user bob abc123 /add, mosquitto_pub -u bob -P abc123 -t home]
+      okay: [net user bob /add, rabbitmqctl add_user bob password]
+    - label: password            # root@10.0.0.1 / X
+      pattern: '((?<![\w.-])[\w.-]{1,32}@(?:\d{1,3}\.){3}\d{1,3}\s/\s)(\S{6,128})'
+      gate: mixed
+      when: [' / ']
+      masks: ['root@10.0.0.1 / abc123!']
+      okay: ['root@10.0.0.1 / production']
+    - label: password            # define("DB_PASSWORD", "X"), PASSWORD("X"), variable "db_password" { default = "X" }
+      pattern: '((?i:define\(\s?["'']\w{0,40}(?:password|secret|token|key|salt)["''],\s?["'']|wifi\.begin\(\s?["''][^"''\n]{1,64}["''],\s?["'']|password\(\s?["'']|variable\s"\w{0,40}(?:password|secret|token|key)\w{0,20}"\s?\{[^{}]{0,300}?default\s{0,20}=\s?"))([^"''\n]{4,256})'
+      gate: plain
+      when: ['define(', 'wifi.begin(', 'password(', 'variable "']
+      masks: ['define("DB_PASSWORD", "abc123");', "PASSWORD('abc123')"]
+      okay: ['define("DB_PASSWORD", "password");', 'getpass(password("prompt"))']
+    - label: password            # password: str = "X"
+      pattern: '((?i:password|passwd|secret|token|api_?key)\w{0,20}\s?:\s?[&A-Za-z][\w<>\[\]., |?&]{0,30}\s=\s?["''])([^"''\n]{4,256})'
+      gate: plain
+      when: [': str', ': &', ': optional[', ': final', ': secretstr']
+      masks: ['let password: &str = "abc123";']
+      okay: ['token: str = "refresh"', 'password: str = Field(min_length=8)']
+    - label: password            # a network's password as a QR code says it
+      pattern: '(WIFI:[^\n]{0,80}?;P:)([^;\n]{8,63})'
+      when: ['wifi:']
+      masks: ['WIFI:S:Home;T:WPA;P:abc123abc;;']
+      okay: ['WIFI:S:Home;T:nopass;;']
+    - label: password            # of an application: four times four letters
+      pattern: '((?i:app(?:lication)?[ -](?:specific )?password|app ?密码|应用(?:专用)?密码|专用密码)(?:\s?(?:是|为|is|[:：=])\s?|\s)["''`]?)([a-z]{4}(?:-[a-z]{4}){3}|(?=[a-z ]{0,15}(?<![a-z])[b-df-hj-np-tv-z]{4}(?![a-z]))[a-z]{4}(?: [a-z]{4}){3})(?![a-z-])'
+      when: [password, 密码]
+      masks: [app password abcd efgh ijkl mnpq, '应用专用密码：abcd-efgh-ijkl-mnop']
+      okay: [the app password must have been kept]
+    - label: token               # what mail services call 授权码: 16 letters
+      pattern: '(授权码[^\nA-Za-z]{0,8})([A-Za-z]{16})(?![A-Za-z])'
+      when: [授权码]
+      masks: [SMTP 授权码 abcdefghijklmnop]
+      okay: [授权码 authorization code]
+    - label: pin                 # three digits of a card, G-123456
+      pattern: '((?i:cvv2?|cvc)(?:\s?(?:是|为|is|[:：=])\s?|\s)|(?i:verification code|验证码)[^\n]{0,20}?\sG-)(\d{6}|\d{3})(?!\d)'
+      when: [cvv, cvc, g-]
+      masks: [CVV 123, your verification code is G-123456]
+      okay: [CVV 3 digits, code 200 and G-100200]
+    - label: recovery_code       # BitLocker
+      pattern: '(?<![\d-])\d{6}(?:-\d{6}){7}(?![\d-])'
+      when: [recovery, bitlocker, 恢复]
+      masks: [bitlocker 123456-123456-123456-123456-123456-123456-123456-123456]
+      okay: [recovery 123456-123456]
+    - label: api_key             # product keys: five times five
+      pattern: '(?<![A-Za-z0-9-])(?=[A-Z0-9]{5}-)(?=[A-Z-]{0,28}\d)(?=[0-9-]{0,28}[A-Z])[A-Z0-9]{5}(?:-[A-Z0-9]{5}){4}(?![A-Za-z0-9-])'
+      when: [key, windows, office, 激活, 序列号, 密钥]
+      masks: [key AB1CD-AB1CD-AB1CD-AB1CD-AB1CD]
+      okay: [key 12345-12345-12345-12345-12345]
+    - label: token               # links that let in whoever has them
+      pattern: '((?<![a-z0-9])(?:vmess|vless|ssr?|trojan|hysteria2?|tuic)://)([^\s@#"''<>]{16,2048})'
+      gate: token
+      when: ['vmess://', 'vless://', 'ss://', 'ssr://', 'trojan://', 'hysteria://', 'hysteria2://', 'tuic://']
+      masks: ['ss://abc1abc1abc1abc1abc1abc1@a.test:8388']
+      okay: ['vmess://server-of-the-example']
 
 suspicion:                         # texts that want to command the agent: block (quarantined), flag (shown, not injected), allow
   longest: 150000                  # characters; of a longer text both ends are judged, and it is flagged
@@ -2407,10 +2474,11 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
     if not fits.get(kind, True):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list",
                   dict: "a map"}[kind]
-        raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {new!r:.40}")
+        raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {in_short(new)}")
     texts = kind is list and old and isinstance(old[0], str)
     if odd := [item for item in new if not isinstance(item, str) or not item] if texts else []:
-        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {odd[0]!r:.40}", "put words such as no in quotes")
+        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {in_short(odd[0])}",
+                          "put words such as no in quotes")
     low, high = _RANGES.get(dotted.rpartition(".")[2], (min(old, 1) if isinstance(old, int) else 0, 10 ** 9))
     if number and not low <= new <= high:
         limit = f"{low} or more" if high == 10 ** 9 else f"from {low} to {high}"
@@ -2441,6 +2509,7 @@ def _nearest(key: str, base: Mapping[str, Any]) -> str:
 # is only how they are read.  Pure.
 
 _MARK = r"\[已脱敏:([^\]\n]{1,40})\]"
+_LABEL = r"[a-z][a-z0-9_]{0,39}"       # what stands in a mark
 _HOLE = "\ue000"                       # a mark, in the shadow: no value reaches across it
 _GRADES = ("plain", "token", "loose", "code", "mixed")           # how much a value must prove
 _LISTS = ("not_values", "formats", "talk", "ids", "hints", "near", "far", "says", "chinese_says", "units")
@@ -2460,10 +2529,10 @@ _BETWEEN = (
     r"(?P<field>[\s,\"']{1,12}value[\"']?\s?[:=][ \t]{0,40})"
     r"|(?P<line>(?:[ \t]{0,40}:)?[ \t]{0,40}\n[ \t>]{0,40})"
     r"|(?P<cell>[ \t]{0,40}\|[ \t]{0,40})"
-    r"|(?P<assign>[ \t]{0,40}(?::=|[-=]>|→|[:=](?![:=])|(?<=[】」』>]))(?:\*\*)?[ \t]{0,40})"
+    r"|(?P<assign>[ \t]{0,40}(?::=|[-=]>|→|(?:%22)?%3[ad](?:%2[02])?|[:=](?![:=])|(?<=[】」』>]))(?:\*\*)?[ \t]{0,40})"
     r"|(?P<says>(?:\s(?:for|of|on|to|at|in)(?:\s[\w.@/-]{1,40}){1,4}?)?"
-    r"(?:(?:'s|,?\s(?:{says}|from\s\S{1,40}\sto)){1,6}\s?(?:[:=]|->)?\s{1,3}|\s?(?:[:=]|->|→)[ \t]{0,40}|\s[-–—]\s)"
-    r"|\s?(?:[由从] ?[!-~]{1,40} ?)?"
+    r"(?:(?:'s|,?\s(?:{says}|from\s(?P<old>\S{1,40})\sto)){1,6}\s?(?:[:=]|->)?\s{1,3}|\s?(?:[:=]|->|→)[ \t]{0,40}|\s[-–—]\s)"
+    r"|\s?(?:[由从] ?(?P<was>[!-~]{1,40}) ?)?"
     r"(?:[^\0-\x7f；（）？【】。「」『』《》“”‘’、→–—…\ue000]{0,8}?(?:{chinese}|->|:)|[我先就都也还请]?(?:统一)?用)(?:了|的是)?"
     r"(?:[ \t]{0,40}[:=])?[ \t]{0,40}(?:\n[ \t]{0,40})?)"
     r"|(?P<blank>[ \t]{1,8}|(?<={han})))(?:(?:bearer|basic|token|apikey)[ \t]{1,40}(?=\S)|\[(?=\d))?"
@@ -2478,8 +2547,8 @@ _BEFORE = (
 ).replace("{whose}", "(?:my|the|our|your|his|her|their|its|new)").replace("{han}", HAN)
 # What stands where a value may stand, and is a reference, a type, a path, a version or a quantity.
 _REFERENCE = (
-    r"(?ai)\$[({]|\$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+)$"
-    r"|[{\[<]|\([a-z_]+[.(]|%[({sd]|![a-z]|\.\.\.|[a-z][a-z+]{1,11}://|@[A-Za-z_]+$|[A-Za-z_][\w.]*[(\[]"
+    r"(?ai)\$[({]|\$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+|\d)$|openssl rand|0x[0-9a-f]{40}$"
+    r"|[{\[<]|\([a-z_]+[.(]|%[({sd]|![a-z]|\.\.\.|[a-z][a-z+]{1,11}://|[@&][A-Za-z_]+$|[A-Za-z_][\w.]*[(\[]"
     r"|[A-Za-z_]+(?:\.[A-Za-z_]+)+$|(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:{part}+[/\\])+{part}*$|/[a-z]+$"
     r"|v?\d+(?:\.\d+)+(?:[-+][\w.-]+)?$"
     r"|(?:{part}|/)+\.(?:py|js|ts|md|json|ya?ml|txt|pem|key|crt|env|cfg|ini|toml|log|sh|html?)$"
@@ -2495,6 +2564,9 @@ _ARMOUR = (r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY[A-Z ]*-----"
            r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END[^-]{0,72}-----"
            r"|(?:(?:[\s>|]|\\+[nr])*(?:[A-Z][\w-]+: [^\n]{1,200}|[A-Za-z0-9+/=]{16,}))*[A-Za-z0-9+/]*=*)")
 _PERSON = r"[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dX]"
+# Addresses of contracts, wallets and files, and the names a compiler makes: long, and known to all.
+_PUBLIC = r"0x[0-9a-fA-F]{40}|bc1[a-z0-9]{25,87}|Qm[1-9A-HJ-NP-Za-km-z]{44}|_{1,3}Z[A-Z]\w+"
+_LOGIN = r"[\w.@+-]{2,64}:([^\s:/]\S{5,63})"
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _HEXADECIMAL = "0123456789abcdefABCDEFxX"
 _RUNS = r"[A-Z]?[a-z]+|[A-Z]+|\d+|[^A-Za-z0-9]+"
@@ -2582,7 +2654,7 @@ class Redactor:
                 tail = _unkept(r"(?a:[\w.~-]{0,160})").match(flat, i + len(start))[0].rstrip(".")  # type: ignore[index]
                 constant = "_" in tail and start[-1].isalnum() and tail.isupper()
                 if len(tail) >= least and not constant and _looks_random(tail):
-                    free = _run_end(flat, i + len(start) + len(tail))
+                    free = _wrapped(flat, _run_end(flat, i + len(start) + len(tail)))
                     yield i, free, label
 
     def _labelled(self, shadow: Shadow) -> Iterator[Found]:
@@ -2620,7 +2692,10 @@ class Redactor:
         elif kind == "blank" and shadow.flat[max(0, begin - 30):begin].rpartition(" ")[2].startswith("--"):
             force = 3
         spans = self._value(shadow.flat, at, grade, force)
-        return [] if spans and kind == "line" and shadow.flat[spans[0][1]:][:1] == ":" else spans
+        if spans and kind == "line" and shadow.flat[spans[0][1]:][:1] == ":":
+            return []
+        before = [between.span(name) for name in ("old", "was") if between[name]]        # changed from this one to that
+        return spans + [span for span in before if self._judged(shadow.flat[slice(*span)], "mixed", 1, "")]
 
     def _value(self, flat: str, at: int, grade: str, force: int, limit: int = 1 << 60) -> list[Span]:
         """The span of a credible value that begins at a place, or none."""
@@ -2655,6 +2730,8 @@ class Redactor:
             return []
         start = low + match.start(1)
         value = _trimmed(shadow.flat[start:start + len(match[1])])
+        if value.isidentifier() and shadow.flat[start + len(value)] == "(" and shadow.flat[end].isascii():
+            return []                                        # b64decode(token): a call
         return [(start, start + len(value))] if self._judged(value, "mixed", 1, "") else []
 
     def _columns(self, shadow: Shadow) -> Iterator[Found]:
@@ -2691,7 +2768,10 @@ class Redactor:
             if in_url or any(word in window for word in self._far):
                 continue
             named = any(word in window for word in self._near) and any(map(str.isdigit, token))
-            if named or self._opaque(token):
+            if _unkept(_PUBLIC).fullmatch(token):
+                continue
+            login = re.fullmatch(_LOGIN, _encoded_text(token))
+            if named or self._opaque(token) or login and self._judged(login[1], "mixed", 1, ""):
                 free = _run_end(flat, match.end())
                 yield start, free, "secret"
 
@@ -2777,13 +2857,14 @@ def _looks_random(text: str) -> bool:
     return False
 
 
-def _encoded_text(token: str) -> bool:
-    """Whether base64 makes readable text of it, which random bytes never become."""
+def _encoded_text(token: str) -> str:
+    """The readable text that base64 makes of it, which random bytes never become; else ""."""
     from binascii import Error, a2b_base64
     try:
-        return a2b_base64(token + "=" * (-len(token) % 4)).decode().isprintable()
+        text = a2b_base64(token + "=" * (-len(token) % 4)).decode()
     except (Error, UnicodeDecodeError):
-        return False
+        return ""
+    return text if text.isprintable() else ""
 
 
 def _personal(flat: str) -> Iterator[Found]:
@@ -2843,6 +2924,15 @@ def _trimmed(value: str) -> str:
 def _run_end(flat: str, stop: int) -> int:
     """Where the run of token characters ends that a bounded look may have cut."""
     return _unkept(r"[A-Za-z0-9+/=_-]*").match(flat, stop).end()          # type: ignore[union-attr]
+
+
+def _wrapped(flat: str, stop: int) -> int:
+    """Where a token ends that was broken over lines: its rest stands alone on the next one, of all three kinds of characters."""
+    while more := _unkept(r"\n[ \t>]{0,8}([A-Za-z0-9+/=_.-]{8,160})(?=\s|\Z)(?![ \t]+\S)").match(flat, stop):
+        if not all(any(map(test, more[1])) for test in (str.isupper, str.islower, str.isdigit)) or "." in more[1].strip("."):
+            break
+        stop = more.end(1)
+    return stop
 
 
 def _places(word: str, text: str) -> Iterator[int]:
@@ -2950,10 +3040,10 @@ def _entries(settings: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict
         whole = {field: entry.get(field, kind()) for field, kind in shape.items()}
         for field, value in whole.items():
             if type(value) is not shape[field] or not value and field in ("label", "grade", "min", "pattern"):
-                raise ConfigError(f"{place}: {field} must be a {shape[field].__name__}, not {value!r:.60}")
+                raise ConfigError(f"{place}: {field} must be a {shape[field].__name__}, not {in_short(value)}")
             _words(f"{place}: {field}", whole[field] if shape[field] is list else [])
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", whole["label"]):
-            raise ConfigError(f"{place}: the label {whole['label']!r:.60} is not a small word such as api_key")
+        if not re.fullmatch(_LABEL, whole["label"]):
+            raise ConfigError(f"{place}: the label {in_short(whole['label'])} is not a small word such as api_key")
         yield place, whole
 
 
@@ -3141,12 +3231,12 @@ class Inspector:
         """A pattern with its slots filled in, compiled when first needed: all of them would take 150 ms."""
         if pattern not in self._ready:
             if _nested(pattern):
-                raise ConfigError(f"suspicion.rules: {pattern[:60]!r} nests unbounded repeats", "write {1,40} inside")
+                raise ConfigError(f"suspicion.rules: {in_short(pattern)} nests unbounded repeats", "write {1,40} inside")
             filled = _pattern(_SLOT).sub(lambda slot: _any_of(self._slots[slot[1]]), pattern.replace("~", _GAP)).replace(" ", r"\s")
             try:
                 self._ready[pattern] = _pattern(filled)
             except re.error as error:
-                raise ConfigError(f"suspicion.rules: {pattern[:60]!r} is not a regular expression: {error}") from None
+                raise ConfigError(f"suspicion.rules: {in_short(pattern)} is not a regular expression: {error}") from None
         return self._ready[pattern]
 
     def _plain(self, visible: str) -> str:
@@ -3387,7 +3477,7 @@ def _texts(section: Any, name: str) -> list[str]:
     """A list of the settings that holds texts only; an unquoted `no` or `null` is not one."""
     values = section.get(name)
     if not isinstance(values, list) or not all(isinstance(value, str) and value for value in values):
-        raise ConfigError(f"suspicion: {name!r} must be a list of texts, not {values!r:.60}", "put words such as no in quotes")
+        raise ConfigError(f"suspicion: {name!r} must be a list of texts, not {in_short(values)}", "put words such as no in quotes")
     return values
 
 
@@ -4203,7 +4293,7 @@ def day_of(text: str, today: str, last: bool = False) -> str:
         pass
     rest, window = when(text, today)
     if window is None or rest.strip():
-        raise UsageError(f"{text!r:.40} is no day", "such as 2026-08-17, 2026-08, yesterday, 3 days ago, 上周")
+        raise UsageError(f"{in_short(text)} is no day", "such as 2026-08-17, 2026-08, yesterday, 3 days ago, 上周")
     return window.until if last else window.since
 
 
@@ -5002,7 +5092,7 @@ def date_trouble(memory: Memory, now: datetime) -> str:
     """What is wrong with a memory's date, or "" when nothing is."""
     days = age(memory.created_at, now)
     if days is None:
-        return f"its date cannot be read: {memory.created_at!r:.30}"
+        return f"its date cannot be read: {in_short(memory.created_at)}"
     return f"its date lies in the future: {memory.created_at}" if days < -1 else ""      # a day for clocks that differ
 
 
@@ -7009,8 +7099,8 @@ class Store:
             self.warn(f"hand edits were not looked at: {fault}")
 
     def warn(self, message: str) -> None:
-        """Keep a note for whoever called; said once."""
-        self.warnings[message] = None
+        """Keep a note for whoever called, masked, for it may quote a page; said once."""
+        self.warnings[self._redactor.clean(message)] = None
 
     def transaction(self, verb: str = "") -> Transaction:
         """All or nothing: `with store.transaction("verify") as draft:`; an exception writes nothing.
@@ -7566,7 +7656,7 @@ class Store:
     def _honoured(self, edited: Memory, id: str, old: Memory | None) -> Memory:
         """A page somebody wrote, as a memory: masked, with the values we know to be possible."""
         if edited.id not in ("", id):
-            raise ValueError(f"its id is {edited.id!r:.40}")
+            raise ValueError(f"its id is {in_short(edited.id)}")
         if not edited.content.strip():
             raise ValueError("it has no text")
         edited = self.masked_again(replace(edited, redacted=()))
@@ -8223,7 +8313,7 @@ class Store:
 
     def masked_again(self, memory: Memory) -> Memory:
         """A memory with every text in it masked by today's rules."""
-        labels = dict.fromkeys(memory.redacted)
+        labels = dict.fromkeys(str(self._redactor.clean(label)) for label in memory.redacted)
         fields = {field: self._masked(value, labels) for field, value in vars(memory).items()
                   if field not in ("redacted", "id", "extra")}
         extra = self._masked(memory.extra, labels) + "\n" if memory.extra else ""
@@ -9581,7 +9671,7 @@ class AgentMemory:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Notes gathered so far: what was mended, what is missing, what could not be read."""
-        return (*self.settings.notes, *self._store.warnings)
+        return (*map(self.clean, self.settings.notes), *self._store.warnings)
 
     # ── writing ──
 
@@ -10559,7 +10649,7 @@ class AgentMemory:
             raise UsageError("it was forgotten on purpose")
         if "created_at" in row:
             if age(row["created_at"], self.now()) is None:
-                raise UsageError(f"created_at cannot be read: {row['created_at']!r:.40}")
+                raise UsageError(f"created_at cannot be read: {in_short(row['created_at'])}")
             # An old date alone must not make the next prune take it: its seven days begin today.
             made = replace(made, created_at=str(row["created_at"]), updated_at=made.created_at)
         if merge:
@@ -10590,6 +10680,7 @@ class AgentMemory:
             ("room", memory.room not in self.settings.rooms), ("importance", not 1 <= memory.importance <= 10),
             ("access_count", memory.access_count < 0),
             ("flags", not all(_pattern(r"[a-z_]{1,40}").fullmatch(flag) for flag in memory.flags)),
+            ("redacted", not all(_unkept(_LABEL).fullmatch(label) for label in memory.redacted)),
             ("links", not all(map(is_id, (*memory.updates, *memory.dismissed, *(c["memory_id"] for c in memory.conflicts))))),
             ("page", from_page(page(memory)) != memory)) if wrong]
         if odd:
@@ -10718,13 +10809,13 @@ class AgentMemory:
         try:
             chosen = self._chosen()
         except ConfigError as fault:                         # whoever asks here wants to know why
-            named, why = self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"], fault.message
+            named, why = self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"], self.clean(fault.message)
             chosen = Backend(named, None, "", 0.0, False)
         valid = stored.get("backend") == chosen.name and stored.get("model") == chosen.model
         held = len(memories) - self._without_vector() if why is None and (valid or self._local_alone()) else 0
         until = breaker.resting_until(chosen.name)
         others = tuple({"name": name, "kind": block.get("kind"), "usable": not (trouble := self._unusable(name, block)),
-                        "needs": block.get("key") or None, "resting": _when(breaker, name),
+                        "needs": self.clean(str(block.get("key") or "")) or None, "resting": _when(breaker, name),
                         "reason": breaker.reason(name) or (None if block.get("key") else trouble)}
                        for name, block in self.settings["vectors"]["backends"].items())
         reranker = self._reranker()
@@ -10836,13 +10927,18 @@ class AgentMemory:
 
     def doctor(self, fix: bool = False) -> Examined:
         """Every kind of drift in the data root; `fix=True` mends what is safe and looks again."""
-        found = tuple(self._ailments())
+        found = self._found()
         if not fix or not found:
             return Examined(found, False)
         self._taken_in()
         with self._store.lock():
             self._store.mend()
-        return Examined(found, True, tuple(self._ailments()))
+        return Examined(found, True, self._found())
+
+    def _found(self) -> tuple[Finding, ...]:
+        """What ails the data root, masked: it quotes pages and the names of files."""
+        return tuple(replace(finding, where=self.clean(finding.where), what=self.clean(finding.what))
+                     for finding in self._ailments())
 
     def _ailments(self) -> Iterator[Finding]:
         yield from self._store.examine()
@@ -11891,7 +11987,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
             return 0
         error = trouble(fault, lang=lang)
         if "--json" in words:
-            answer(_verb(words), None, (), error)
+            answer(redact(_verb(words)), None, (), error)
         return fault.exit_code
 
     code = guarded(lambda: _run(words, now, environment, lang), failed, os.environ if environment is None else environment)

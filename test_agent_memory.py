@@ -2170,6 +2170,8 @@ class Secrets(unittest.TestCase):
             ("把 MySQL 的密码改成了 «Tig3r#88»，记得通知运维", "password"),
             ("密码没变，还是 «Tig3r#88»", "password"),
             ("管理员密码由 abc 改成 «Tig3r#88»", "password"),
+            ("Das Passwort lautet «Tig3r#88»", "password"),
+            ("le mot de passe est «Tig3r#88»", "password"),
             ("密码设成 «青山绿水7504» 了", "password"),
             ("密码是“«Blue walnut 50!»”，中间有空格", "password"),
             ("The password for prod is «hunter2»", "password"),
@@ -2205,11 +2207,24 @@ class Secrets(unittest.TestCase):
             (f"clientSecret: «{HEX}»", "token"),
             (f"X-API-Key: «{RANDOM}»", "api_key"),
             ("reset_token: «8f3a91c2»", "token"),
+            ("password%3D«Tig3r88»", "password"),
+            ("define('DB_PASSWORD', '«Tig3r#88»');", "password"),
+            ('let password: &str = "«Tig3r#88»";', "password"),
+            ('variable "db_password" {\n  default = "«Tig3r#88»"\n}', "password"),
+            ("SET PASSWORD FOR 'bob'@'%' = PASSWORD('«Tig3r#88»');", "password"),
+            ('wpa-psk "«Tig3r#88»"', "password"),
+            ("WIFI:S:Home;T:WPA;P:«Tig3r#88»;;", "password"),
+            ("SESSDATA=«4bf7bac8%2C0830940924%2C8a878*e2»", "key"),
         ])
 
     def test_command_lines_and_addresses_are_masked(self) -> None:
         self.masked([
             ("mysql -u root -p«Tig3r#88» shop", "password"),
+            ("net user bob «Tig3r#88» /add", "password"),
+            ("rabbitmqctl add_user bob «Tig3r#88»", "password"),
+            ("mosquitto_pub -u bob -P «Tig3r#88» -t home", "password"),
+            ("root@10.0.0.1 / «Tig3r#88»", "password"),
+            (f"trojan://«{RANDOM}»@a.test:443", "token"),
             ("sshpass -p '«Tig3r#88»' ssh a@b", "password"),
             ("curl -u admin:«Tig3r#88» https://a.test", "password"),
             ("pg_dump --password=«Tig3r#88» shop", "password"),
@@ -2237,6 +2252,31 @@ class Secrets(unittest.TestCase):
         ]:
             with self.subTest(secret):
                 self.assertEqual(clean(f"先把 {secret} 存着"), f"先把 [已脱敏:{label}] 存着")
+
+    def test_codes_of_a_known_form_are_masked(self) -> None:
+        self.masked([
+            ("SMTP 授权码 «" + "abcdefgh" * 2 + "»", "token"),
+            ("gmail app password «abcd efgh ijkl mnpq»", "password"),
+            ("iCloud 专用密码 «abcd-efgh-ijkl-mnop»", "password"),
+            ("SIM PUK «12345678»", "pin"),
+            ("CVV «123»", "pin"),
+            ("BitLocker recovery key «" + "-".join(["123456"] * 8) + "»", "recovery_code"),
+            ("Windows product key «" + "-".join(["AB1CD"] * 5) + "»", "api_key"),
+        ])
+
+    def test_a_password_that_was_changed_is_masked_like_the_one_it_became(self) -> None:
+        self.assertEqual(clean("密码从 Tig3r#88 改成 Li0n#99"), "密码从 [已脱敏:password] 改成 [已脱敏:password]")
+        self.assertEqual(clean("the password was changed from Tig3r#88 to Li0n#99"),
+                         "the password was changed from [已脱敏:password] to [已脱敏:password]")
+
+    def test_a_token_that_was_broken_over_lines_goes_whole(self) -> None:
+        self.assertEqual(clean("token:\nghp_" + RANDOM + "\naB3dE5gH7jK9\nsince May"), "token:\n[已脱敏:token]\nsince May")
+
+    def test_a_name_and_its_password_in_base64_are_masked(self) -> None:
+        from base64 import b64encode
+        login, harmless = (b64encode(text).decode() for text in (b"admin:Tig3r#88rain", b"the sky is blue today"))
+
+        self.assertEqual(clean(f"the login is {login}, that is {harmless}"), f"the login is [已脱敏:secret], that is {harmless}")
 
     def test_a_private_key_goes_whole_and_a_public_one_stays(self) -> None:
         lines = "\n".join(["a1B2c3D4" * 8] * 3)
@@ -2297,6 +2337,10 @@ class Talk(unittest.TestCase):
             postgres://user:password@localhost/db|mysql -u root -p
             def login(username: str, password: str) -> Token:|kms_key_id: 7d1f0c52-3b7e-4a61-9c55-2f0f6f6a1b11
             commit 46ad826c7dc2b4d831fed955b1ad7cbc716bd4d2|request 435118ba-01c9-4c20-b9f9-a9e94db9c136
+            the password was changed yesterday|the password is gone|b64decode(token)|PASSWORD=$1|password: &default_pw
+            PASSWORD=`openssl rand -base64 12`|the token TTL changed from 3600 to 7200|密码加密从 md5 改成 bcrypt
+            the token 0xdAC17F958D2ee523a2206206994597C13D831ec7|wallet bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq
+            ipfs QmYwAPJzv5CZsnA625s1Xf2nemtYgPpHdWEz79ojWnPbdG|__ZN4core3fmt9Formatter3pad17h1a2b3c4d5e6f7a8bE
             订单号 20261107153000012345|5L2g5aW977yM5LiW55WM77yM5LuK5aSp5aSp5rCU5b6I5aW9
         """.strip().replace("\n", "|").split("|"):
             with self.subTest(text.strip()):
@@ -2694,6 +2738,35 @@ class Sinks(Spec):
 
         self.assertEqual(memory.redacted, ("api_key",))
         self.assertNotIn(self.KEY.encode(), self.on_disk())
+
+    def test_labels_of_what_was_masked_are_no_way_in(self) -> None:
+        self.memory.remember("a thing")
+        row = {**am.to_row(self.memory.list()[0]), "id": "mem_20260101_000000_abcd", "content": "another thing"}
+        told = self.memory.import_rows([json.dumps({**row, "redacted": [self.KEY]}), json.dumps({**row, "redacted": ["token"]})])
+
+        self.assertEqual((told.added, [one.why for one in told.refused]), (1, ["its redacted cannot be right"]))
+        self.assertNotIn(self.KEY.encode(), self.on_disk())
+
+    def test_no_message_quotes_one_whole_or_in_part(self) -> None:
+        self.memory.remember("a thing")
+        page, long = next((self.root / "store").iterdir()), f"filler words before it comes {self.KEY} and some more after it"
+        whole = page.read_text(encoding="utf-8")
+        ran = [self.say(long, "--json"), self.say("recall", "x", "--since", long),
+               self.say("context", "--write", str(self.root.parent / self.KEY))]
+        for line in (f"id: {self.KEY}", f"importance: {long}", f"category: [{long}]", f"no key, {long}", f"note: {self.KEY}: x"):
+            page.write_text(whole.replace("importance: 5", line), encoding="utf-8")
+            os.utime(page, ns=(page.stat().st_mtime_ns + 10 ** 9,) * 2)
+            ran += [self.say("list"), self.say("doctor"), self.say("doctor", "--json")]
+        page.rename(page.with_name(f"note {self.KEY}.md"))
+        ran.append(self.say("doctor"))
+        for settings in (f"vectors:\n  {self.KEY}: 1", f"context:\n  chars: {long}", f"junk {long}",
+                         f"vectors:\n  backend: own\n  backends:\n    own:\n      kind: http\n      key: {self.KEY}"):
+            (self.root / "config.yaml").write_text(settings + "\n", encoding="utf-8")
+            ran += [self.say("stats"), self.say("vectors"), self.say("vectors", "--json")]
+
+        said = "\n".join(one.out + one.err for one in ran)
+        self.assertEqual([at for at in range(3, 20) if self.KEY[at:at + 8] in said], [])
+        self.assertIn("[已脱敏:api_key]", said)
 
     def test_the_public_function_keeps_the_blanks_round_a_text(self) -> None:
         self.assertEqual(am.redact(f"  key {self.KEY}\n\n"), "  key [已脱敏:api_key]\n\n")

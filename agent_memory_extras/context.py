@@ -99,9 +99,9 @@ def _show(told: Block, say: am.Say) -> Iterator[str]:
     if told.path is None:
         yield from told.text.splitlines()
     elif told.removed:
-        yield say("{path}: ours is taken out", path=told.path)
+        yield say("{path}: ours is taken out", path=am.redact(told.path))
     else:
-        yield say("{path}: {n} memories" if told.changed else "{path}: as it should be, {n} memories", path=told.path,
+        yield say("{path}: {n} memories" if told.changed else "{path}: as it should be, {n} memories", path=am.redact(told.path),
                   n=len(told.ids))
 
 

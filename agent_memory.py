@@ -6667,13 +6667,14 @@ class Draft:
 class Vault:
     """Fernet (AES-128-CBC with HMAC) round the JSON files, or nothing at all."""
 
-    def __init__(self, root: str, settings: Settings) -> None:
-        self._root, self._settings = root, settings
+    def __init__(self, root: str, settings: Settings, warn: Callable[[str], None]) -> None:
+        self._root, self._settings, self._warn = root, settings, warn
         self._wish = settings.choice("ENCRYPT").casefold()
         if self._wish not in ("", "on", "off"):
             raise ConfigError(f"AGENT_MEMORY_ENCRYPT is {self._wish!r}", "set it to on or off")
         self._fernet: Any = None
-        self.warning = ""
+        if self._wish:
+            self.on()                                # what cannot be had is said by every command, those that only read too
 
     def on(self) -> bool:
         """Whether what is written now is sealed: asked for, or the store already is."""
@@ -6682,7 +6683,7 @@ class Vault:
         if self._wish == "off" or self._wish == "" and not sealed:
             return False
         if self._wish == "on" and not self.sealed_files() and not _importable("cryptography"):
-            self.warning = "AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted"
+            self._warn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted")
             return False
         return True
 
@@ -6857,7 +6858,7 @@ class Store:
         self._names: tuple[tuple[int, ...], Places] = (), Places()       # where names stand in this graph.json
         self._chance = chance or os.urandom
         self._settings, self._now, self._redactor, self._graph_of = settings, now, redactor, graph_of
-        self._vault = Vault(root, settings)
+        self._vault = Vault(root, settings, self.warn)
         self._seen: Snapshot | None = None
         self._looked: tuple[int, ...] = ()           # of which index.json the pages were found unchanged
         self._vectors: tuple[tuple[int, ...] | None, dict[str, Any]] = (None, {"vectors": {}})
@@ -10983,7 +10984,7 @@ HermesLite = AgentMemory
 def get_encryption(root: str | os.PathLike[str] | None = None) -> Vault | None:
     """What seals and opens the JSON files of a root; None where encryption is off."""
     settings = load_settings(root)
-    vault = Vault(settings.root, settings)
+    vault = Vault(settings.root, settings, lambda _: None)         # that it is off says it
     return vault if vault.on() else None
 
 

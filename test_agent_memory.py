@@ -2010,6 +2010,18 @@ f: {"json": [true, null]}
         self.reopen()
 
 
+class EncryptionThatIsMissing(Spec):
+    """Who asks for encryption and lacks its package is told by every command, and never finds out from the files."""
+
+    def test_every_command_says_that_nothing_is_sealed(self) -> None:
+        self.memory.remember("we deploy from the release branch")
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "on"
+        with mock.patch.dict(sys.modules, {"cryptography": None}):
+            for words in (["remember", "the sky is blue"], ["recall", "release"], ["stats"], ["doctor"]):
+                with self.subTest(words[0]):
+                    self.assertIn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package", self.say(*words).err)
+
+
 @unittest.skipUnless(HAS_CRYPTOGRAPHY, "the cryptography package is not installed")
 class Encryption(Spec):
     """With encryption on no JSON file is readable, and without the key nothing is read, written or made."""

@@ -11198,17 +11198,18 @@ def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
 
 
 def _show_forgotten(gone: Forgotten | tuple[Forgotten, ...], say: Say) -> Iterator[str]:
-    for one in (gone,) if isinstance(gone, Forgotten) else gone:
-        if not one.files:
+    every = (gone,) if isinstance(gone, Forgotten) else gone
+    done = any(one.files for one in every)               # one without may have gone with the file of another
+    for one in every:
+        if not done:
             yield one.id
             yield from quoted(one.content, 120, say)
             continue
-        yield say("erased {id} from: {files}", id=one.id, files=", ".join(one.files))
+        yield say("erased {id} from: {files}", id=one.id, files=", ".join(one.files) or "–")
         if one.left:
             yield say("copies of it that are not ours are left: {files}", files=", ".join(map(shown, one.left)))
     if not isinstance(gone, Forgotten):
-        erased = sum(bool(one.files) for one in gone)
-        yield say("erased: {n}", n=erased) if erased or not gone else say("{n} would be erased; --yes erases them", n=len(gone))
+        yield say("erased: {n}", n=len(gone)) if done or not gone else say("{n} would be erased; --yes erases them", n=len(gone))
 
 
 def _show_digested(found: Digested, say: Say) -> Iterator[str]:
@@ -11400,10 +11401,10 @@ def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | For
         raise UsageError("name a memory, or --source S")
     if args.id is not None:
         return memory.forget(args.id)
-    found, total = memory.forget_source(args.source), memory.stats().total
-    memories = sum(bool(one.content) for one in found)             # the others are conversations
-    if memories * 2 > total and not args.force:
-        raise AgentMemoryError(f"{memories} of {total} memories would be erased, more than half of the store",
+    found, here = memory.forget_source(args.source), {one.id for one in memory.list()}
+    erased = sum(one.id in here for one in found)                  # the others are conversations, or stand in archives alone
+    if erased * 2 > len(here) and not args.force:
+        raise AgentMemoryError(f"{erased} of {len(here)} memories would be erased, more than half of the store",
                                "`forget --source S --yes --force` does it")
     if found and (args.yes or _agreed(args, _show_forgotten(found, args.say))):
         return memory.forget_source(args.source, dry_run=False)

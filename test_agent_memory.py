@@ -1694,6 +1694,17 @@ class Undoing(Spec):
         refused = self.say("forget", kept, "--source", "x")
         self.assertEqual(refused.code, 2)
 
+    def test_of_a_source_that_was_taken_back_only_what_is_here_counts_as_the_store(self) -> None:
+        self.memory.remember("a thing of my own")
+        self.memory.digest("决定：采用 SQLite\n偏好：回答用中文", apply=True, source="talk")
+        self.memory.undo()
+        ran = self.say("forget", "--source", "talk", "--yes")
+
+        self.assertEqual((ran.code, ran.err), (0, ""))
+        self.assertEqual([line.split()[0] for line in ran.out.splitlines()], ["erased", "erased", "erased:"])
+        self.assertNotIn("SQLite", ran.out)
+        self.assertNotIn(b"SQLite", self.on_disk())
+
 
 class InAndOut(Spec):
     """An export holds everything, and an import takes it in exactly, or each line like `remember`."""
@@ -2020,6 +2031,16 @@ class EncryptionThatIsMissing(Spec):
             for words in (["remember", "the sky is blue"], ["recall", "release"], ["stats"], ["doctor"]):
                 with self.subTest(words[0]):
                     self.assertIn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package", self.say(*words).err)
+
+    def test_a_digest_of_logs_says_so_too(self) -> None:
+        log = self.root.parent / "talk.txt"
+        log.write_text("用户：我们决定采用 SQLite\n", encoding="utf-8")
+        told = io.StringIO()
+        with mock.patch.dict(sys.modules, {"cryptography": None}), contextlib.redirect_stderr(told), \
+                mock.patch.dict(os.environ, {"AGENT_MEMORY_ENCRYPT": "on"}), contextlib.redirect_stdout(io.StringIO()):
+            sediment.main(["--root", str(self.root), "--apply", "--file", str(log)])
+
+        self.assertIn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package", told.getvalue())
 
 
 @unittest.skipUnless(HAS_CRYPTOGRAPHY, "the cryptography package is not installed")

@@ -9723,7 +9723,7 @@ class AgentMemory:
             self._drop(draft, *(memory.id for memory in gone))
             return replace(found, dry_run=False, archived=len(gone), deleted=len(gone), archive=archive)
 
-    def _find(self, memories: Mapping[str, Memory], given: str) -> Memory:
+    def _find(self, memories: Mapping[str, Memory], given: str, hint: str = "") -> Memory:
         """The memory of an id, a unique part of one, or a page's name or path.  UnknownMemory otherwise."""
         id = given.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".md")
         if id in memories:
@@ -9735,7 +9735,8 @@ class AgentMemory:
         if close:
             shown = ", ".join(close[:8]) + (", …" if len(close) > 8 else "")
             raise UnknownMemory(f"{said!r} could be {len(close)} memories", f"say more of it: {shown}")
-        raise UnknownMemory(f"there is no memory {said!r}", "list shows the ids; stats counts the archives of prunes")
+        raise UnknownMemory(f"there is no memory {said!r}",
+                            hint or "list shows the ids; `restore ID` brings back what a prune took")
 
     def _current(self, draft: Draft, given: str) -> Memory:
         """The memory of an id as its page says now: in a large store nobody may have looked at a hand edit yet."""
@@ -9771,7 +9772,7 @@ class AgentMemory:
             found = held.get("backups/" + name.replace("\\", "/").rsplit("/", 1)[-1])
             if found is None:
                 every = {m.id: m for memories in reversed(list(held.values())) for m in memories}
-                found = [self._find(every, name)]
+                found = [self._find(every, name, f"archives: {', '.join(each.rpartition('/')[2] for each in held) or 'none'}")]
             back = [memory for memory in found if memory.id not in draft.memories]
             for memory in back:
                 draft.put(memory)
@@ -11129,7 +11130,8 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
         parts += [say("meaning {n:.3f}", n=hit.vec_score)] if hit.vec_score is not None else []
         parts += [say("rerank {n:.3f}", n=hit.rerank_score)] if hit.rerank_score is not None else []
         parts += [say("newer: {id}", id=hit.newer)] if hit.newer else []
-        yield say.dim("   " + "  ".join(parts))
+        if parts:                            # of a question about days alone there are none
+            yield say.dim("   " + "  ".join(parts))
         if hit.why:
             terms = "  ".join(f"{shown(term)} {score:.2f}" for term, score in hit.why["terms"].items())
             yield say.dim("   " + say("of it: {terms}  lent {lent:.2f}  times {times:.2f}", terms=terms or "–",
@@ -11176,6 +11178,11 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
     yield from _one(memory, say, "", 10 ** 9)
     yield say.dim("   " + say("category {category}  recalls {n}  made {at}", category=memory.category,
                               n=memory.access_count, at=memory.created_at))
+    known = [say("project {project}", project=shown(say.harmless(memory.project)))] if memory.project else []
+    known += [say("speaker {who}", who=say.word(say.harmless(memory.speaker)))] if memory.speaker else []
+    known += [say("said {at}", at=memory.said_at)] if memory.said_at else []
+    if known:
+        yield say.dim("   " + "  ".join(known))
     for old in memory.history:
         yield say.dim("   " + say("until {at} it said:", at=old["at"]))
         yield from (say.dim(line) for line in quoted(old["content"], 10 ** 9, say))
@@ -11275,6 +11282,8 @@ def _text_of(args: Namespace) -> str:
     from_file, words = getattr(args, "file", None), " ".join(args.text)
     if from_file and words:
         raise UsageError("give the text or --file, not both")
+    if from_file is None and not args.text:
+        raise UsageError("there is no text", "give the text, --file F, or - to read it")
     if from_file not in (None, "-"):
         try:
             with open(from_file, "rb") as file:
@@ -11292,8 +11301,10 @@ def _text_of(args: Namespace) -> str:
         raise UsageError(f"{name} is not UTF-8 text", "convert it, for instance with iconv") from None
 
 
-_TEXT = arg("text", nargs="*", help="the text; - reads standard input")
+_TEXT = arg("text", nargs="*", default=[], help="the text; - reads standard input")
 _FILE = arg("--file", metavar="F", help="read the text from a file")
+
+
 def at_least_one(text: str) -> int:
     """A number of things, 1 or more, as argparse wants it."""
     if not text.strip().isdecimal() or int(text) < 1:
@@ -11301,14 +11312,19 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
-at_least_one.__name__ = "count (1 or more):"           # argparse says "invalid <name> value"
-_ID = arg("id", help="an id, any unique part of one, or a page's name")
+def _whole(text: str) -> int:
+    """A whole number, as argparse wants it."""
+    return int(text)
+
+
+at_least_one.__name__, _whole.__name__ = "count, 1 or more", "whole number"      # what argparse calls a value that is none
+_ID = arg("id", help="an id, a unique part of one (4 characters or more), or a page's name")
 _ROOM = arg("--room", metavar="R", help="only this room")
 _TOP = arg("--top-k", type=at_least_one, metavar="N", help="at most this many")
 _CHARS = arg("--max-chars", type=at_least_one, metavar="N", help="characters of recalled text to show in all")
 _CATEGORY = arg("--category", default="general", metavar="C",
                 help="preference, decision, config, project, event, discussion, idea or general (default)")
-_IMPORTANCE = arg("--importance", type=int, default=5, metavar="1-10", help="10 stays for ever (default 5)")
+_IMPORTANCE = arg("--importance", type=_whole, default=5, metavar="1-10", help="10 stays for ever (default 5)")
 _VERIFIED = arg("--verified", action="store_true", help="somebody has checked it")
 _SOURCE = arg("--source", metavar="S", help="where it comes from")
 _PROJECT = arg("--project", metavar="P", help="the project it belongs to")
@@ -11356,8 +11372,9 @@ def _verify(memory: AgentMemory, args: Namespace) -> Memory:
     return memory.verify(args.id)
 
 
-@command("edit", _ID, arg("text", nargs="*", help="the new text; - reads standard input"), _FILE,
-         arg("--category", metavar="C"), arg("--importance", type=int, metavar="1-10"), show=_show_memory)
+@command("edit", _ID, arg("text", nargs="*", default=[], help="the new text; - reads standard input"), _FILE,
+         arg("--category", metavar="C", help="the new category"),
+         arg("--importance", type=_whole, metavar="1-10", help="the new importance; 10 stays for ever"), show=_show_memory)
 def _edit(memory: AgentMemory, args: Namespace) -> Memory:
     """Change the words, the category or the importance of a memory."""
     text = _text_of(args) if args.text or args.file else None
@@ -11392,7 +11409,7 @@ def _agreed(args: Namespace, lines: Iterable[str]) -> bool:
     return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
 
-@command("forget", arg("id", nargs="?", help="an id, any unique part of one, or a page's name"),
+@command("forget", arg("id", nargs="?", help="an id, a unique part of one (4 characters or more), or a page's name"),
          arg("--source", metavar="S", help="all that came from S"), arg("--yes", action="store_true", help="do it without asking"),
          arg("--force", action="store_true", help="also more than half of the store"), show=_show_forgotten)
 def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | Forgotten:
@@ -11478,7 +11495,8 @@ def _get(memory: AgentMemory, args: Namespace) -> Memory:
     return memory.get(args.id)
 
 
-@command("restore", arg("what", metavar="ID|ARCHIVE"), show=_show_list, reads=False)
+@command("restore", arg("what", metavar="ID|ARCHIVE", help="an id, or the name of an archive, as `prune` told them"),
+         show=_show_list, reads=False)
 def _restore(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """Bring back what a prune took: one memory, or a whole archive."""
     return memory.restore(args.what)
@@ -11536,6 +11554,8 @@ def _show_examined(found: Examined, say: Say) -> Iterator[str]:
         yield from _show_findings(found.left, say)
     elif any(finding.trouble for finding in found.findings):
         yield say("--fix mends what is safe to mend")
+    else:
+        yield say("nothing is wrong")
 
 
 _FIX = arg("--fix", action="store_true", help="mend what is safe to mend")
@@ -11696,6 +11716,8 @@ CHINESE = {
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
     "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
     "category {category}  recalls {n}  made {at}": "类别 {category}，被检索 {n} 次，创建于 {at}",
+    "project {project}": "项目 {project}", "speaker {who}": "说话人 {who}", "said {at}": "说于 {at}",
+    "user": "用户", "assistant": "助手",
     "until {at} it said:": "在 {at} 之前：",
     "kept": "保留",
     "{n} of {total} memories would be removed; nothing was changed": "{total} 条记忆中有 {n} 条将被淘汰；未做任何改动",
@@ -11711,7 +11733,7 @@ CHINESE = {
     "gone again: {id}": "重新移除：{id}",
     "since then:": "此后：",
     "it never said anything else:": "从未改过：",
-    "nothing found": "一切正常",
+    "nothing found": "一切正常", "nothing is wrong": "没有问题",
     "mended; left: {n}": "已修复；剩余 {n} 项",
     "--fix mends what is safe to mend": "--fix 修复可安全修复的部分",
     "quarantined, for it tries to command whoever reads it ({why}); verify {id} releases it":
@@ -11839,8 +11861,10 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
         sys.stdout.flush()
         for warning in () if args.command in _MEEK else memory.warnings:
             print(say("warning: {what}", what=shown(say.told(warning))), file=sys.stderr)
-    if isinstance(result, Imported):                     # not one line could be taken
-        return int(bool(result.refused) and not (result.added or result.merged or result.unchanged))
+    if isinstance(result, Imported):
+        return int(bool(result.refused) and not (result.added or result.merged or result.unchanged))     # not one line was taken
+    if isinstance(result, Evaluated):
+        return int(bool(result.refused) and not (result.scores["all"].questions or result.scores["all"].never))
     wrong = (result.left if result.fixed else result.findings) if isinstance(result, Examined) else ()
     return int(any(finding.trouble for finding in wrong))
 
@@ -11883,7 +11907,8 @@ def strict_parser(lang: str | None = None, **how: Any) -> ArgumentParser:
             super().__init__(**usual | how)
 
         def error(self, message: str) -> NoReturn:
-            raise UsageError(message, f"{self.prog} --help")
+            told = re.sub(r"invalid (.+) value: ' ?(.*)'$", r"'\2' is no \1", message)       # without the blank of a shielded word
+            raise UsageError(told, f"{self.prog} --help")
 
     return Parser(allow_abbrev=False, **how)
 
@@ -11970,7 +11995,9 @@ def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
     for name, (_, what) in EXTRAS.items() if wanted not in COMMANDS else ():
         if name not in COMMANDS:
             verbs.add_parser(name, help=what)
-    args = parser.parse_args([_shielded(word) for word in words], SimpleNamespace())
+    args, unknown = parser.parse_known_args([_shielded(word) for word in words], SimpleNamespace())
+    if unknown:
+        raise _unknown([_unshielded(word) for word in unknown], args.command, parser.prog)
     if not args.command:
         raise UsageError("say what to do", "--help lists the commands")
     for name, value in vars(args).items():
@@ -11979,6 +12006,17 @@ def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
         elif isinstance(value, str):
             setattr(args, name, _unshielded(value))
     return args
+
+
+def _unknown(words: list[str], verb: str | None, prog: str) -> UsageError:
+    """What is wrong with words that no argument takes: perhaps the first is a known option with a slip in it."""
+    from difflib import get_close_matches
+    options = [names[0] for names, _ in (*_COMMON, *(COMMANDS[verb].options if verb in COMMANDS else ()))]
+    takes = {name[2:]: name for name in options if name[0] == "-"}
+    dashes, said = words[0][:2], words[0][2:].partition("=")[0]
+    close = [name for name in takes if name.startswith(said)] or get_close_matches(said, takes, 1) if dashes == "--" else []
+    return UsageError(f"unrecognized arguments: {' '.join(words)}",
+                      f"did you mean {takes[close[0]]!r}?" if close else f"{' '.join(filter(None, (prog, verb)))} --help")
 
 
 # argparse takes a word like `-redis` for an option; a blank in front says it is text.

@@ -1880,7 +1880,7 @@ class Sediment:
 
 def parser() -> ArgumentParser:
     """The command line of auto_sediment."""
-    parse = am.strict_parser(prog="auto_sediment", description="Turn session logs into memories, each turn once.")
+    parse = am.strict_parser(description="Turn session logs into memories, each turn once.")
     which = parse.add_mutually_exclusive_group()
     which.add_argument("--latest", dest="mode", action="store_const", const="latest", help="the newest session (default)")
     which.add_argument("--all", dest="mode", action="store_const", const="all", help="every session, oldest first")

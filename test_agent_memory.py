@@ -7108,6 +7108,7 @@ class Commands(Spec):
             (2, "usage", ["prune", "--room", "attic"]), (2, "usage", ["digest", "--file", "/nowhere/at/all"]),
             (2, "usage", ["recal", "x"]), (2, "usage", ["list", "--limit", "-1"]), (2, "usage", ["graph", "--top", "0"]),
             (2, "usage", ["redact", "--jsonl", "no json"]), (2, "usage", []), (2, "usage", ["get"]),
+            (2, "usage", ["redact", "--jsonl"]), (2, "usage", ["inspect"]), (2, "usage", ["digest"]), (2, "usage", ["recall"]),
         ]:
             with self.subTest(" ".join(words)):
                 ran, spoken = self.say(*words, "--json"), self.say(*words)
@@ -7116,6 +7117,53 @@ class Commands(Spec):
                 self.assertEqual((spoken.code, spoken.out), (code, ""))
                 self.assertRegex(spoken.err, r"^error: .+\n(  .+\n)?$")
                 self.assertNotIn("Traceback", ran.err + spoken.err)
+
+    def test_trouble_with_an_option_names_the_right_one_and_what_it_takes(self) -> None:
+        for words, said in [
+            (["remember", "x", "--catgory", "config"], "arguments: --catgory config\n  did you mean '--category'?\n"),
+            (["recall", "x", "--top=3"], "arguments: --top=3\n  did you mean '--top-k'?\n"),
+            (["--jsn", "list"], "arguments: --jsn\n  did you mean '--json'?\n"),
+            (["list", "prefs"], "arguments: prefs\n  PROG list --help\n"),
+            (["list", "--wrap"], "arguments: --wrap\n  PROG list --help\n"),
+            (["list", "--limit", "-3"], "argument --limit: '-3' is no count, 1 or more\n  PROG list --help\n"),
+            (["remember", "x", "--importance", "ten"], "--importance: 'ten' is no whole number\n  PROG remember --help\n"),
+            (["edit"], "arguments are required: id\n  PROG edit --help\n"),
+        ]:
+            with self.subTest(" ".join(words)):
+                self.assertIn(said.replace("PROG", Path(sys.argv[0]).name), self.say(*words).err)
+
+    def test_who_looks_for_an_archive_is_told_which_there_are(self) -> None:
+        self.memory.remember("a rumour")
+        self.assertIn("archives: none", self.say("restore", "prune_2026").err)
+        self.days_pass(8)
+        name = self.memory.prune(dry_run=False).archive or ""
+
+        self.assertIn(f"archives: {name.removeprefix('backups/')}", self.say("restore", "prune_2026").err)
+
+    def test_a_memory_shown_whole_tells_its_project_and_who_said_it_when(self) -> None:
+        id = self.memory.remember("we deploy on Fridays", project="shop", speaker="user", said_at="2026-08-16T10:00:00+00:00").id
+
+        self.assertIn("\n   project shop  speaker user  said 2026-08-16T10:00:00+00:00\n", self.say("get", id).out)
+        self.assertIn("\n   项目 shop  说话人 用户  说于 2026-08-16T10:00:00+00:00\n", self.say("get", id, "--lang", "zh").out)
+
+    def test_what_is_listed_for_its_day_alone_has_no_empty_line_of_scores(self) -> None:
+        self.memory.remember("the printer is upstairs")
+        found = self.say("recall", "what happened today").out.splitlines()
+
+        self.assertEqual(found[1:], ["   | the printer is upstairs"])
+
+    def test_questions_of_which_none_can_be_used_are_trouble(self) -> None:
+        self.memory.remember("the printer is upstairs")
+        questions = self.root.parent / "questions.jsonl"
+        for lines, code in [('{"no": "query"}', 1), ('{"no": "query"}\n{"query": "printer", "expected": []}', 0), ("", 0)]:
+            questions.write_text(lines, encoding="utf-8")
+            with self.subTest(lines):
+                self.assertEqual(self.say("eval", str(questions)).code, code)
+
+    def test_a_doctor_who_finds_no_trouble_says_so(self) -> None:
+        self.memory.remember("the printer is upstairs")
+
+        self.assertEqual(self.say("doctor").out.splitlines()[-1], "nothing is wrong")
 
     def test_text_comes_from_the_argument_a_file_or_standard_input(self) -> None:
         note = self.root.parent / "note.txt"

@@ -2104,14 +2104,19 @@ def _defaults_stamp() -> str:
 
 def settings_template() -> str:
     """What `init` writes: the settings people change most, commented out; the lists of words and rules are left out."""
-    lines, kept = ["# Settings of this data root.  Take the # from a line, and from the lines it belongs to.", "#"], False
+    lines, path = ["# Settings of this data root.  Take the # from a line, and from the lines it belongs to.", "#"], list[str]()
     for line in DEFAULTS.splitlines():
-        if named := re.match(r"(\w+):", line):
-            kept = named[1] in ("rooms", "category_mapping", "pruning", "store", "output", "context", "retrieval", "vectors",
-                                "rerank")
-        if kept and line.strip() and not re.match(r"\s*(#|\w*(words|characters):)", line):
-            lines.append(f"# {line}")
+        if named := re.match(r"( *)(\w+):", line):
+            path = [*path[:len(named[1]) // 2], named[2]]
+        kept = path[:1] != ["security"] or path[1:] in ([], ["personal_data"])
+        if kept and line.strip() and not _LEFT_OUT.intersection(path) and not re.match(" {0,19}#", line):
+            lines.append(f"# {line}")                # a comment further right goes on with the one above it
     return "\n".join(lines) + "\n"
+
+
+_LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "answer_types",
+                       "traditional", "function_characters", "roles", "labels", "nouns", "words", "signs",
+                       "time_decay_days", "weight_importance", "weight_frequency", "weight_verified", "boost_verified"))
 
 
 class ShippedRule(dict[str, object]):

@@ -7338,9 +7338,16 @@ class Commands(Spec):
         settings = (self.root / "config.yaml").read_text(encoding="utf-8")
 
         self.assertTrue(all(not line or line.startswith("#") for line in settings.splitlines()))
+        self.assertLess(max(map(len, settings.splitlines())), 140)             # no lists of words
+        for said in ("#   personal_data: false", "#   archive: false", "#     model: deepseek-chat",
+                     "# above, counts wait in touches.log, and local vectors stand in cache/ alone"):
+            self.assertIn(said, settings)
         self.assertEqual(self.reopen().settings.values, am.AgentMemory("/nowhere", environment={}).settings.values)
         self.assertNotIn(b"hunter2", self.on_disk())
         self.assertEqual(self.index(), [])
+        said = "\n".join(line.removeprefix("# ") for line in settings.splitlines()[2:])
+        (self.root / "config.yaml").write_text(said, encoding="utf-8")
+        self.assertEqual(self.reopen().settings.values, am.AgentMemory("/nowhere", environment={}).settings.values)
 
 
 class Sayings:

@@ -9906,12 +9906,12 @@ class AgentMemory:
         return {"terms": {term: round(words.matches.weight(term), 4) for term in words.matches.counts}, "days": window,
                 "certain": words.certain if words.certain is not None and abs(words.certain) < 99 else None, "cut": cut}
 
-    def vsearch(self, query: str, top_k: int | None = None, *, project: str | None = None) -> Recall:
-        """The memories nearest in meaning alone, with their cosine; `project` as in `recall`."""
-        clean, limit = self._query(query, None, top_k)
+    def vsearch(self, query: str, top_k: int | None = None, *, room: str | None = None, project: str | None = None) -> Recall:
+        """The memories nearest in meaning alone, with their cosine; `room` and `project` as in `recall`."""
+        clean, limit = self._query(query, room, top_k)
         seen = self._store.read()
         corpus = self._corpus(seen)
-        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, None, project), None, limit)
+        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, room, project), None, limit)
         hits = tuple(replace(self._hit(seen.memories.at(number), 0.0, cosine, None), score=round(cosine, 6))
                      for number, cosine in list(meaning.items())[:limit])
         self._index()
@@ -10665,11 +10665,14 @@ class AgentMemory:
         """One memory by its id, a unique part of it, its page's name or path."""
         return self._find(self._store.read().memories, id)
 
-    def list(self, room: str | None = None, limit: int | None = None, quarantined: bool = False) -> tuple[Memory, ...]:
-        """Memories, newest first; or only those that were quarantined, for they try to command whoever reads them."""
+    def list(self, room: str | None = None, limit: int | None = None, quarantined: bool = False, *,
+             unverified: bool = False, project: str | None = None) -> tuple[Memory, ...]:
+        """Memories, newest first; or only those that were quarantined, for they try to command whoever reads them, that
+        nobody has verified, or that belong to a project or none."""
         self._check_room(room)
         here = [memory for memory in self._store.read().memories.values()
-                if room in (None, memory.room) and (not quarantined or "quarantined" in memory.flags)]
+                if room in (None, memory.room) and (not quarantined or "quarantined" in memory.flags)
+                and not (unverified and memory.execution_verified) and (not project or memory.project in (None, project))]
         if limit is not None and limit < 1:
             raise UsageError(f"the limit is {limit}", "1 or more")
         here.reverse()                               # of one second, the later first
@@ -11265,7 +11268,7 @@ def _show_facts(record: Record, say: Say, but: str = "") -> Iterator[str]:
 
 def _show_vectors(state: VectorState, say: Say) -> Iterator[str]:
     yield from _show_facts(state, say, "backends")
-    yield f"{say('backends')}:"
+    yield say("backends:")
     for backend in state.backends:
         yield f"  {backend['name']}: {_in_words({key: backend[key] for key in backend if key != 'name'}, say)}"
 
@@ -11365,10 +11368,10 @@ def _recall(memory: AgentMemory, args: Namespace) -> Recall:
                          since=args.since, until=args.until, explain=args.explain)
 
 
-@command("vsearch", _TEXT, _FILE, _TOP, _CHARS, _WITHIN, _ALL, show=_show_recall)
+@command("vsearch", _TEXT, _FILE, _ROOM, _TOP, _CHARS, _WITHIN, _ALL, show=_show_recall)
 def _vsearch(memory: AgentMemory, args: Namespace) -> Recall:
     """Find memories by meaning alone, with their cosine."""
-    return memory.vsearch(_text_of(args), args.top_k, project=_project_of(args))
+    return memory.vsearch(_text_of(args), args.top_k, room=args.room, project=_project_of(args))
 
 
 @command("verify", _ID, show=_show_memory)
@@ -11488,10 +11491,14 @@ def _show_list(memories: tuple[Memory, ...], say: Say) -> Iterator[str]:
 
 
 @command("list", _ROOM, arg("--limit", type=at_least_one, metavar="N", help="only the newest N"),
-         arg("--quarantined", action="store_true", help="only what tries to command whoever reads it"), show=_show_list)
+         arg("--quarantined", action="store_true", help="only what tries to command whoever reads it"),
+         arg("--unverified", action="store_true", help="only what nobody has verified"),
+         arg("--project", metavar="P", help="only what belongs to P or to no project"), show=_show_list)
 def _list_memories(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """List memories, newest first."""
-    return memory.list(args.room, args.limit, args.quarantined)
+    if args.project == "":
+        raise UsageError("--project is empty", "name a project, or leave --project out")
+    return memory.list(args.room, args.limit, args.quarantined, unverified=args.unverified, project=args.project)
 
 
 @command("get", _ID, show=_show_memory)
@@ -11767,9 +11774,10 @@ CHINESE = {
     "critical": "永久", "conflicts": "矛盾", "entities": "实体", "without vector": "缺向量", "backups": "备份",
     "archives": "归档", "store bytes": "字节数", "encrypted": "加密", "oldest": "最早", "newest": "最新",
     "expiring": "今日到期", "last digest": "上次沉淀", "backend": "后端", "model": "模型", "threshold": "阈值",
-    "stored": "已存", "missing": "缺少", "degraded": "降级", "backends": "全部后端", "rerank": "精排",
+    "stored": "已存", "missing": "缺少", "degraded": "降级", "backends": "全部后端", "backends:": "全部后端：", "rerank": "精排",
     "allow": "放行", "flag": "存疑", "block": "隔离", "quarantined": "已隔离",
     "yes": "是", "no": "否", "name": "名称", "version": "版本", "warning: {what}": "注意：{what}", "error": "错误",
+    "error: {what}": "错误：{what}",
     "time": "时间", "added": "新增", "sessions": "会话", "kind": "种类", "usable": "可用", "needs": "需要",
     "resting": "休息到", "reason": "原因", "on": "启用",
 }

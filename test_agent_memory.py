@@ -7132,6 +7132,20 @@ class Commands(Spec):
             with self.subTest(" ".join(words)):
                 self.assertIn(said.replace("PROG", Path(sys.argv[0]).name), self.say(*words).err)
 
+    def test_what_nobody_verified_and_a_project_are_listed_alone(self) -> None:
+        self.memory.remember("the shop is closed on Sundays", project="shop", verified=True)
+        self.memory.remember("the blog is written in Hugo", project="blog", category="decision")
+        self.memory.remember("the printer is upstairs")
+        for words, found in [("--unverified", ["printer", "blog"]), ("--project shop", ["printer", "shop"]),
+                             ("--project shop --unverified", ["printer"]), ("--room decisions", ["blog"])]:
+            with self.subTest(words):
+                listed = self.say("list", "--json", *words.split()).json["data"]
+                self.assertEqual([row["content"].split()[1] for row in listed], found)
+        self.assertEqual(self.say("list", "--project", "").code, 2)
+        searched = self.say("vsearch", "the blog is written in Hugo", "--room", "decisions", "--json").json["data"]["results"]
+        self.assertEqual([hit["room"] for hit in searched], ["decisions"])
+        self.assertEqual(self.say("vsearch", "the blog is written in Hugo", "--room", "prefs").out, "no memory about this\n")
+
     def test_who_looks_for_an_archive_is_told_which_there_are(self) -> None:
         self.memory.remember("a rumour")
         self.assertIn("archives: none", self.say("restore", "prune_2026").err)

@@ -396,6 +396,7 @@ check the path ⇒ 请检查路径
 convert it, for instance with iconv ⇒ 请先转换编码，例如用 iconv
 --project is empty ⇒ --project 为空
 name a project, or --all ⇒ 请写项目名，或用 --all
+name a project, or leave --project out ⇒ 请写项目名，或去掉 --project
 say what to change ⇒ 请写明要改什么
 a text, --category or --importance ⇒ 新文本、--category 或 --importance
 {} of {} memories would be removed, more than half of the store ⇒ {1} 条记忆中有 {0} 条将被淘汰，超过一半
@@ -429,6 +430,7 @@ an id, or the name of an archive, as `prune` told them ⇒ id 或归档名，pru
 the new category ⇒ 新类别
 the new importance; 10 stays for ever ⇒ 新的重要性；10 永久保留
 only this room ⇒ 只看这个房间
+only what nobody has verified ⇒ 只列没人验证的
 at most this many ⇒ 最多几条
 characters of recalled text to show in all ⇒ 一共显示多少字符
 preference, decision, config, project, event, discussion, idea or general (default) ⇒

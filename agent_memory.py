@@ -189,6 +189,11 @@ class AgentMemoryError(Exception):
         self.message, self.hint = message, hint
 
 
+def reason_of(fault: Exception) -> str:
+    """A fault as people read it; of the system's, the file and what is wrong with it."""
+    return f"{fault.filename or 'the disk'}: {fault.strerror or fault}" if isinstance(fault, OSError) else str(fault)
+
+
 class UsageError(AgentMemoryError):
     """An argument that cannot be used: an importance of 11, an unknown room."""
 
@@ -6916,7 +6921,7 @@ class Store:
         except (OSError, StoreBusy) as fault:
             if not os.path.exists(self.path("index.json")):
                 raise
-            self.warn(f"hand edits were not looked at: {fault}")
+            self.warn(f"hand edits were not looked at: {reason_of(fault)}")
 
     def warn(self, message: str) -> None:
         """Keep a note for whoever called; said once."""
@@ -10201,7 +10206,7 @@ class AgentMemory:
             try:
                 slot.write(state)
             except (OSError, StoreBusy) as fault:
-                self._store.warn(f"the state of the services was not kept: {fault}")
+                self._store.warn(f"the state of the services was not kept: {reason_of(fault)}")
         return save
 
     def _by_meaning(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
@@ -10343,7 +10348,7 @@ class AgentMemory:
                 self._store.change_vectors(mark, {
                     id: vector for id, (text, vector) in fresh.items() if id in now and now[id].content == text})
         except (OSError, StoreBusy) as fault:
-            self._store.warn(f"vectors were not kept: {fault}")
+            self._store.warn(f"vectors were not kept: {reason_of(fault)}")
 
     def _reranked(self, query: Clean, ids: list[int], memories: Shelf) -> tuple[list[int], dict[int, float], str | None]:
         """The best documents in the order of the reranker, with its scores; as they came where it is off or fails."""
@@ -10376,7 +10381,7 @@ class AgentMemory:
         try:
             self._store.touch(ids, lambda memory: used(memory, self.now(), self.settings["pruning"]))
         except (OSError, AgentMemoryError) as fault:
-            self._store.warn(f"this recall was not counted: {fault}")
+            self._store.warn(f"this recall was not counted: {reason_of(fault)}")
 
     # ── in and out ──
 
@@ -11841,8 +11846,7 @@ def guarded(run: Callable[[], int], failed: Callable[[AgentMemoryError], int], e
         return 130
     except OSError as fault:
         _printed("", sys.stdout, end="")             # perhaps this failed; it is not to fail again at the end
-        what = f"{fault.filename or 'the disk'}: {fault.strerror or fault}"
-        return failed(AgentMemoryError(what, "nothing was lost; mend that and try again"))
+        return failed(AgentMemoryError(reason_of(fault), "nothing was lost; mend that and try again"))
     except Exception as fault:  # the last line: a traceback could show what must not be shown
         if environment.get("AGENT_MEMORY_DEBUG"):
             raise

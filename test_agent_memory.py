@@ -7339,6 +7339,13 @@ class Commands(Spec):
         self.assertIn("worth keeping", recalled.out)
         self.assertIn("not counted", recalled.err)
 
+    def test_faults_of_the_system_are_told_without_their_numbers(self) -> None:
+        for fault, told in [(PermissionError(13, "Permission denied", "/r/.lock"), "/r/.lock: Permission denied"),
+                            (OSError(28, "No space left on device"), "the disk: No space left on device"),
+                            (OSError("odd"), "the disk: odd"), (am.StoreBusy("busy", "wait"), "busy")]:
+            with self.subTest(told):
+                self.assertEqual(am.reason_of(fault), told)
+
     def test_a_root_that_is_a_file_is_one_line(self) -> None:
         self.root.write_text("no directory")
         for words in (["remember", "x y z"], ["recall", "x"], ["stats"]):

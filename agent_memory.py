@@ -11325,12 +11325,20 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def none_or_more(text: str) -> int:
+    """A number of things, 0 or more, as argparse wants it."""
+    if not text.strip().isdecimal():
+        raise ValueError
+    return int(text)
+
+
 def _whole(text: str) -> int:
     """A whole number, as argparse wants it."""
     return int(text)
 
 
-at_least_one.__name__, _whole.__name__ = "count, 1 or more", "whole number"      # what argparse calls a value that is none
+# What argparse calls a value that is none.
+at_least_one.__name__, none_or_more.__name__, _whole.__name__ = "count, 1 or more", "count, 0 or more", "whole number"
 _ID = arg("id", help="an id, a unique part of one (4 characters or more), or a page's name")
 _ROOM = arg("--room", metavar="R", help="only this room")
 _TOP = arg("--top-k", type=at_least_one, metavar="N", help="at most this many")

@@ -34,6 +34,7 @@ ignored explicit argument {} ⇒ 它不带值，却给了 {}
 not allowed with argument {} ⇒ 不能与 {} 同时使用
 {} is no whole number ⇒ 应为整数，而不是 {}
 {} is no count, 1 or more ⇒ 应为 1 或更大的整数，而不是 {}
+{} is no count, 0 or more ⇒ 应为 0 或更大的整数，而不是 {}
 invalid choice: {} (choose from {}) ⇒ 不能是 {}（可选：{}）
 invalid choice: {}, maybe you meant {}? (choose from {}) ⇒ 不能是 {}，是否想写 {}？（可选：{}）
 {} --help ⇒ 用法见 {} --help

@@ -93,7 +93,7 @@ def _show(told: Origin, say: am.Say) -> Iterator[str]:
 
 
 @am.command("source", am.arg("id", help="an id, a unique part of one (4 characters or more), or a page's name"),
-            am.arg("--around", type=am.at_least_one, default=1, metavar="N", help="turns before and after, too (1)"),
+            am.arg("--around", type=am.none_or_more, default=1, metavar="N", help="turns before and after, too (1)"),
             am.arg("--file", metavar="LOG", help="the log, where it is not in its usual place"),
             am.arg("--max-chars", type=am.at_least_one, metavar="N", help="characters of a turn to show"), show=_show)
 def _source(memory: am.AgentMemory, args: Namespace) -> Origin:

@@ -11567,7 +11567,7 @@ def _conflicts(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
 
 
 def _show_findings(findings: Iterable[Finding], say: Say) -> Iterator[str]:
-    return _show_table((say.told(each.kind), shown(each.where), shown(say.told(each.what))) for each in findings)
+    return _show_table((say.told(each.kind), say.word(each.where), shown(say.told(each.what))) for each in findings)
 
 
 def _show_examined(found: Examined, say: Say) -> Iterator[str]:
@@ -11789,7 +11789,7 @@ CHINESE = {
     "expiring": "今日到期", "last digest": "上次沉淀", "backend": "后端", "model": "模型", "threshold": "阈值",
     "stored": "已存", "missing": "缺少", "degraded": "降级", "backends": "全部后端", "backends:": "全部后端：", "rerank": "精排",
     "allow": "放行", "flag": "存疑", "block": "隔离", "quarantined": "已隔离",
-    "yes": "是", "no": "否", "name": "名称", "version": "版本", "warning: {what}": "注意：{what}", "error": "错误",
+    "yes": "是", "no": "否", "none": "无", "name": "名称", "version": "版本", "warning: {what}": "注意：{what}", "error": "错误",
     "error: {what}": "错误：{what}",
     "time": "时间", "added": "新增", "sessions": "会话", "kind": "种类", "usable": "可用", "needs": "需要",
     "resting": "休息到", "reason": "原因", "on": "启用",

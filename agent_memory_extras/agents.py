@@ -78,7 +78,7 @@ def _timers(memory: am.AgentMemory) -> Iterator[am.Finding]:
     except am.AgentMemoryError as fault:
         yield am.Finding("timer", "schedule", fault.message)
         return
-    yield am.Finding("timer", state.kind or "–", "logs are read by themselves" if state.kind else
+    yield am.Finding("timer", state.kind or "none", "logs are read by themselves" if state.kind else
                      "nothing reads logs by itself: schedule install", trouble=False)
     if state.kind:
         yield from (finding for finding in state.findings if finding.trouble)

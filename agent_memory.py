@@ -9621,17 +9621,19 @@ class AgentMemory:
             draft.put(verified)
             return verified
 
-    def edit(self, id: str, text: str | None = None, category: str | None = None, importance: int | None = None) -> Memory:
-        """Put a memory in other words, another category or another rank; its earlier wording stays in its history."""
+    def edit(self, id: str, text: str | None = None, category: str | None = None, importance: int | None = None, *,
+             project: str | None = None) -> Memory:
+        """Put a memory in other words, another category, rank or project ("": none); its earlier wording stays in its history."""
         with self._store.transaction("edit") as draft:
             memory = self._current(draft, id)
             made = self._memory(memory.content if text is None else text, category or memory.category,
-                                memory.importance if importance is None else importance, memory.execution_verified, memory.source)
+                                memory.importance if importance is None else importance, memory.execution_verified, memory.source,
+                                project=memory.project if project is None else project or None)
             reworded = made.content != memory.content
             history = (*memory.history, {"content": memory.content, "at": made.created_at}) if reworded else memory.history
             edited = replace(
-                memory, content=made.content, category=made.category, importance=made.importance, history=history,
-                room=memory.room if made.category == memory.category else made.room,
+                memory, content=made.content, category=made.category, importance=made.importance, project=made.project,
+                history=history, room=memory.room if made.category == memory.category else made.room,
                 redacted=made.redacted if reworded else memory.redacted, flags=made.flags if reworded else memory.flags,
                 execution_verified=made.execution_verified if reworded else memory.execution_verified,
                 updated_at=made.created_at if reworded else memory.updated_at)
@@ -11395,13 +11397,14 @@ def _verify(memory: AgentMemory, args: Namespace) -> Memory:
 
 @command("edit", _ID, arg("text", nargs="*", default=[], help="the new text; - reads standard input"), _FILE,
          arg("--category", metavar="C", help="the new category"),
-         arg("--importance", type=_whole, metavar="1-10", help="the new importance; 10 stays for ever"), show=_show_memory)
+         arg("--importance", type=_whole, metavar="1-10", help="the new importance; 10 stays for ever"),
+         arg("--project", metavar="P", help="the new project; '' for none"), show=_show_memory)
 def _edit(memory: AgentMemory, args: Namespace) -> Memory:
-    """Change the words, the category or the importance of a memory."""
+    """Change the words, the category, the importance or the project of a memory."""
     text = _text_of(args) if args.text or args.file else None
-    if text is None and args.category is None and args.importance is None:
-        raise UsageError("say what to change", "a text, --category or --importance")
-    return memory.edit(args.id, text, args.category, args.importance)
+    if text is None and args.category is None and args.importance is None and args.project is None:
+        raise UsageError("say what to change", "a text, --category, --importance or --project")
+    return memory.edit(args.id, text, args.category, args.importance, project=args.project)
 
 
 @command("prune", arg("--dry-run", action="store_true", help="only tell"), _ROOM,

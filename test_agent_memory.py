@@ -1648,6 +1648,19 @@ class Undoing(Spec):
         self.memory.undo()
         self.assertEqual(self.index(), before)
 
+    def test_an_edit_moves_a_memory_to_another_project_or_to_none(self) -> None:
+        for number in range(200):                            # more than are simply read
+            self.memory.remember(f"thing {number} is number {number * 7}", project="shop")
+        id = self.memory.remember("the deploy key rotates monthly", project="shop").id
+        for project, found in [("blog", [0, 1]), ("", [1, 1]), ("shop", [1, 0])]:
+            with self.subTest(project):
+                self.assertEqual(self.say("edit", id, "--project", project).code, 0)
+                self.assertEqual([sum(hit.id == id for hit in self.reopen().recall("deploy key rotates", project=one))
+                                  for one in ("shop", "blog")], found)
+                self.assertEqual(self.memory.get(id).project, project or None)
+        self.memory.undo()
+        self.assertIsNone(self.memory.get(id).project)
+
     def test_recalls_since_then_still_count(self) -> None:
         id = self.memory.remember("the sky is blue").id
         self.memory.verify(id)

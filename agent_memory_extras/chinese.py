@@ -399,7 +399,7 @@ convert it, for instance with iconv ⇒ 请先转换编码，例如用 iconv
 name a project, or --all ⇒ 请写项目名，或用 --all
 name a project, or leave --project out ⇒ 请写项目名，或去掉 --project
 say what to change ⇒ 请写明要改什么
-a text, --category or --importance ⇒ 新文本、--category 或 --importance
+a text, --category, --importance or --project ⇒ 新文本、--category、--importance 或 --project
 {} of {} memories would be removed, more than half of the store ⇒ {1} 条记忆中有 {0} 条将被淘汰，超过一半
 look at `prune --dry-run`; `prune --yes --force` does it ⇒ 先看 prune --dry-run；prune --yes --force 才会执行
 name a memory, or --source S ⇒ 请写明一条记忆，或 --source S
@@ -430,6 +430,7 @@ an id, a unique part of one (4 characters or more), or a page's name ⇒ id、�
 an id, or the name of an archive, as `prune` told them ⇒ id 或归档名，prune 时都显示过
 the new category ⇒ 新类别
 the new importance; 10 stays for ever ⇒ 新的重要性；10 永久保留
+the new project; '' for none ⇒ 新的项目；'' 表示不属于任何项目
 only this room ⇒ 只看这个房间
 only what nobody has verified ⇒ 只列没人验证的
 at most this many ⇒ 最多几条
@@ -453,7 +454,7 @@ Find memories by words and by meaning. ⇒ 按词和语义查找记忆。
 Find memories by meaning alone, with their cosine. ⇒ 只按语义查找，给出余弦值。
 Confirm a memory by hand. ⇒ 人工确认一条记忆。
 the new text; - reads standard input ⇒ 新文本；- 表示从标准输入读取
-Change the words, the category or the importance of a memory. ⇒ 修改一条记忆的文本、类别或重要性。
+Change the words, the category, the importance or the project of a memory. ⇒ 修改一条记忆的文本、类别、重要性或项目。
 only tell ⇒ 只预览
 do it without asking ⇒ 不询问，直接执行
 also more than half of the store ⇒ 超过一半也执行

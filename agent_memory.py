@@ -11523,8 +11523,14 @@ def _get(memory: AgentMemory, args: Namespace) -> Memory:
     return memory.get(args.id)
 
 
+def _show_restored(memories: tuple[Memory, ...], say: Say) -> Iterator[str]:
+    yield from _show_list(memories, say)
+    if not all(memory.execution_verified for memory in memories):
+        yield say("verify what is to stay; the next prune takes the rest again")
+
+
 @command("restore", arg("what", metavar="ID|ARCHIVE", help="an id, or the name of an archive, as `prune` told them"),
-         show=_show_list, reads=False)
+         show=_show_restored, reads=False)
 def _restore(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """Bring back what a prune took: one memory, or a whole archive."""
     return memory.restore(args.what)
@@ -11781,6 +11787,7 @@ CHINESE = {
     "{name} ({type}), memories: {n}": "{name}（{type}）：{n} 条记忆",
     "entities: {n}": "{n} 个实体",
     "memories: {n}": "{n} 条记忆",
+    "verify what is to stay; the next prune takes the rest again": "要留下的请 verify；其余的下一次 prune 还会清走",
     "no memory contradicts another": "没有互相矛盾的记忆",
     "{n} days": "{n} 天",
     "pages taken in: {n}": "已读入 {n} 个页面",

@@ -7166,6 +7166,9 @@ class Commands(Spec):
         name = self.memory.prune(dry_run=False).archive or ""
 
         self.assertIn(f"archives: {name.removeprefix('backups/')}", self.say("restore", "prune_2026").err)
+        self.assertIn("verify what is to stay", self.say("restore", name).out)
+        self.assertEqual(len(self.memory.prune().expired), 1)
+        self.assertNotIn("verify", self.say("restore", name).out)              # it is here already
 
     def test_a_memory_shown_whole_tells_its_project_and_who_said_it_when(self) -> None:
         id = self.memory.remember("we deploy on Fridays", project="shop", speaker="user", said_at="2026-08-16T10:00:00+00:00").id

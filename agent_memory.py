@@ -11312,7 +11312,7 @@ def _text_of(args: Namespace) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        name = from_file or "standard input"
+        name = "standard input" if from_file in (None, "-") else from_file
         raise UsageError(f"{name} is not UTF-8 text", "convert it, for instance with iconv") from None
 
 

@@ -7206,6 +7206,7 @@ class Commands(Spec):
                          ["from a file 来自文件", "from a pipe 来自管道", "several plain words"])
         latin = self.run_main("remember", "-", stdin=b"caf\xe9")
         self.assertEqual((latin.code, "not UTF-8" in latin.err), (2, True))
+        self.assertIn("standard input is not UTF-8", self.run_main("remember", "--file", "-", stdin=b"caf\xe9").err)
 
     def test_options_stand_before_or_after_the_verb(self) -> None:
         self.memory.remember("a thing worth keeping")

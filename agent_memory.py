@@ -11732,7 +11732,7 @@ CHINESE = {
     "… {more} more characters: get ID shows them": "……还有 {more} 个字符，用 get ID 查看",
     "verified": "已验证",
     "unverified": "未验证",
-    "superseded": "已被取代",
+    "superseded": "已被取代", "released": "已放行",
     "contradicted by {id}": "与 {id} 矛盾",
     "importance {n}": "重要性 {n}",
     "from {source}": "来自 {source}",

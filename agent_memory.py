@@ -257,6 +257,11 @@ class AgentMemoryError(Exception):
         self.message, self.hint = message, hint
 
 
+def reason_of(fault: Exception) -> str:
+    """A fault as people read it; of the system's, the file and what is wrong with it."""
+    return f"{fault.filename or 'the disk'}: {fault.strerror or fault}" if isinstance(fault, OSError) else str(fault)
+
+
 class UsageError(AgentMemoryError):
     """An argument that cannot be used: an importance of 11, an unknown room."""
 
@@ -2251,14 +2256,19 @@ def _defaults_stamp() -> str:
 
 def settings_template() -> str:
     """What `init` writes: the settings people change most, commented out; the lists of words and rules are left out."""
-    lines, kept = ["# Settings of this data root.  Take the # from a line, and from the lines it belongs to.", "#"], False
+    lines, path = ["# Settings of this data root.  Take the # from a line, and from the lines it belongs to.", "#"], list[str]()
     for line in DEFAULTS.splitlines():
-        if named := _pattern(r"(\w+):").match(line):
-            kept = named[1] in ("rooms", "category_mapping", "pruning", "store", "output", "context", "retrieval", "vectors",
-                                "rerank")
-        if kept and line.strip() and not _pattern(r"\s*(#|\w*(words|characters):)").match(line):
-            lines.append(f"# {line}")
+        if named := _pattern(r"( *)(\w+):").match(line):
+            path = [*path[:len(named[1]) // 2], named[2]]
+        kept = path[:1] != ["security"] or path[1:] in ([], ["personal_data"])
+        if kept and line.strip() and not _LEFT_OUT.intersection(path) and not _pattern(" {0,19}#").match(line):
+            lines.append(f"# {line}")                # a comment further right goes on with the one above it
     return "\n".join(lines) + "\n"
+
+
+_LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "answer_types",
+                       "traditional", "function_characters", "roles", "labels", "nouns", "words", "signs",
+                       "time_decay_days", "weight_importance", "weight_frequency", "weight_verified", "boost_verified"))
 
 
 class ShippedRule(dict[str, object]):
@@ -6854,13 +6864,14 @@ class Draft:
 class Vault:
     """Fernet (AES-128-CBC with HMAC) round the JSON files, or nothing at all."""
 
-    def __init__(self, root: str, settings: Settings) -> None:
-        self._root, self._settings = root, settings
+    def __init__(self, root: str, settings: Settings, warn: Callable[[str], None]) -> None:
+        self._root, self._settings, self._warn = root, settings, warn
         self._wish = settings.choice("ENCRYPT").casefold()
         if self._wish not in ("", "on", "off"):
             raise ConfigError(f"AGENT_MEMORY_ENCRYPT is {self._wish!r}", "set it to on or off")
         self._fernet: Any = None
-        self.warning = ""
+        if self._wish:
+            self.on()                                # what cannot be had is said by every command, those that only read too
 
     def on(self) -> bool:
         """Whether what is written now is sealed: asked for, or the store already is."""
@@ -6869,7 +6880,7 @@ class Vault:
         if self._wish == "off" or self._wish == "" and not sealed:
             return False
         if self._wish == "on" and not self.sealed_files() and not _importable("cryptography"):
-            self.warning = "AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted"
+            self._warn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted")
             return False
         return True
 
@@ -7044,7 +7055,7 @@ class Store:
         self._names: tuple[tuple[int, ...], Places] = (), Places()       # where names stand in this graph.json
         self._chance = chance or os.urandom
         self._settings, self._now, self._redactor, self._graph_of = settings, now, redactor, graph_of
-        self._vault = Vault(root, settings)
+        self._vault = Vault(root, settings, self.warn)
         self._seen: Snapshot | None = None
         self._looked: tuple[int, ...] = ()           # of which index.json the pages were found unchanged
         self._vectors: tuple[tuple[int, ...] | None, dict[str, Any]] = (None, {"vectors": {}})
@@ -7096,7 +7107,7 @@ class Store:
         except (OSError, StoreBusy) as fault:
             if not os.path.exists(self.path("index.json")):
                 raise
-            self.warn(f"hand edits were not looked at: {fault}")
+            self.warn(f"hand edits were not looked at: {reason_of(fault)}")
 
     def warn(self, message: str) -> None:
         """Keep a note for whoever called, masked, for it may quote a page; said once."""
@@ -9799,17 +9810,19 @@ class AgentMemory:
             draft.put(verified)
             return verified
 
-    def edit(self, id: str, text: str | None = None, category: str | None = None, importance: int | None = None) -> Memory:
-        """Put a memory in other words, another category or another rank; its earlier wording stays in its history."""
+    def edit(self, id: str, text: str | None = None, category: str | None = None, importance: int | None = None, *,
+             project: str | None = None) -> Memory:
+        """Put a memory in other words, another category, rank or project ("": none); its earlier wording stays in its history."""
         with self._store.transaction("edit") as draft:
             memory = self._current(draft, id)
             made = self._memory(memory.content if text is None else text, category or memory.category,
-                                memory.importance if importance is None else importance, memory.execution_verified, memory.source)
+                                memory.importance if importance is None else importance, memory.execution_verified, memory.source,
+                                project=memory.project if project is None else project or None)
             reworded = made.content != memory.content
             history = (*memory.history, {"content": memory.content, "at": made.created_at}) if reworded else memory.history
             edited = replace(
-                memory, content=made.content, category=made.category, importance=made.importance, history=history,
-                room=memory.room if made.category == memory.category else made.room,
+                memory, content=made.content, category=made.category, importance=made.importance, project=made.project,
+                history=history, room=memory.room if made.category == memory.category else made.room,
                 redacted=made.redacted if reworded else memory.redacted, flags=made.flags if reworded else memory.flags,
                 execution_verified=made.execution_verified if reworded else memory.execution_verified,
                 updated_at=made.created_at if reworded else memory.updated_at)
@@ -9911,7 +9924,7 @@ class AgentMemory:
             self._drop(draft, *(memory.id for memory in gone))
             return replace(found, dry_run=False, archived=len(gone), deleted=len(gone), archive=archive)
 
-    def _find(self, memories: Mapping[str, Memory], given: str) -> Memory:
+    def _find(self, memories: Mapping[str, Memory], given: str, hint: str = "") -> Memory:
         """The memory of an id, a unique part of one, or a page's name or path.  UnknownMemory otherwise."""
         id = given.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".md")
         if id in memories:
@@ -9923,7 +9936,8 @@ class AgentMemory:
         if close:
             shown = ", ".join(close[:8]) + (", …" if len(close) > 8 else "")
             raise UnknownMemory(f"{said!r} could be {len(close)} memories", f"say more of it: {shown}")
-        raise UnknownMemory(f"there is no memory {said!r}", "list shows the ids; stats counts the archives of prunes")
+        raise UnknownMemory(f"there is no memory {said!r}",
+                            hint or "list shows the ids; `restore ID` brings back what a prune took")
 
     def _current(self, draft: Draft, given: str) -> Memory:
         """The memory of an id as its page says now: in a large store nobody may have looked at a hand edit yet."""
@@ -9959,7 +9973,7 @@ class AgentMemory:
             found = held.get("backups/" + name.replace("\\", "/").rsplit("/", 1)[-1])
             if found is None:
                 every = {m.id: m for memories in reversed(list(held.values())) for m in memories}
-                found = [self._find(every, name)]
+                found = [self._find(every, name, f"archives: {', '.join(each.rpartition('/')[2] for each in held) or 'none'}")]
             back = [memory for memory in found if memory.id not in draft.memories]
             for memory in back:
                 draft.put(memory)
@@ -10089,12 +10103,12 @@ class AgentMemory:
         return {"terms": {term: round(words.matches.weight(term), 4) for term in words.matches.counts}, "days": window,
                 "certain": words.certain if words.certain is not None and abs(words.certain) < 99 else None, "cut": cut}
 
-    def vsearch(self, query: str, top_k: int | None = None, *, project: str | None = None) -> Recall:
-        """The memories nearest in meaning alone, with their cosine; `project` as in `recall`."""
-        clean, limit = self._query(query, None, top_k)
+    def vsearch(self, query: str, top_k: int | None = None, *, room: str | None = None, project: str | None = None) -> Recall:
+        """The memories nearest in meaning alone, with their cosine; `room` and `project` as in `recall`."""
+        clean, limit = self._query(query, room, top_k)
         seen = self._store.read()
         corpus = self._corpus(seen)
-        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, None, project), None, limit)
+        meaning, backend, degraded = self._by_meaning(clean, seen, corpus, self._allowed(corpus, room, project), None, limit)
         hits = tuple(replace(self._hit(seen.memories.at(number), 0.0, cosine, None), score=round(cosine, 6))
                      for number, cosine in list(meaning.items())[:limit])
         self._store.keep_ready()
@@ -10385,7 +10399,7 @@ class AgentMemory:
             try:
                 slot.write(state)
             except (OSError, StoreBusy) as fault:
-                self._store.warn(f"the state of the services was not kept: {fault}")
+                self._store.warn(f"the state of the services was not kept: {reason_of(fault)}")
         return save
 
     def _by_meaning(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
@@ -10527,7 +10541,7 @@ class AgentMemory:
                 self._store.change_vectors(mark, {
                     id: vector for id, (text, vector) in fresh.items() if id in now and now[id].content == text})
         except (OSError, StoreBusy) as fault:
-            self._store.warn(f"vectors were not kept: {fault}")
+            self._store.warn(f"vectors were not kept: {reason_of(fault)}")
 
     def _reranked(self, query: Clean, ids: list[int], memories: Shelf) -> tuple[list[int], dict[int, float], str | None]:
         """The best documents in the order of the reranker, with its scores; as they came where it is off or fails."""
@@ -10560,7 +10574,7 @@ class AgentMemory:
         try:
             self._store.touch(ids, lambda memory: used(memory, self.now(), self.settings["pruning"]))
         except (OSError, AgentMemoryError) as fault:
-            self._store.warn(f"this recall was not counted: {fault}")
+            self._store.warn(f"this recall was not counted: {reason_of(fault)}")
 
     # ── in and out ──
 
@@ -10849,11 +10863,14 @@ class AgentMemory:
         """One memory by its id, a unique part of it, its page's name or path."""
         return self._find(self._store.read().memories, id)
 
-    def list(self, room: str | None = None, limit: int | None = None, quarantined: bool = False) -> tuple[Memory, ...]:
-        """Memories, newest first; or only those that were quarantined, for they try to command whoever reads them."""
+    def list(self, room: str | None = None, limit: int | None = None, quarantined: bool = False, *,
+             unverified: bool = False, project: str | None = None) -> tuple[Memory, ...]:
+        """Memories, newest first; or only those that were quarantined, for they try to command whoever reads them, that
+        nobody has verified, or that belong to a project or none."""
         self._check_room(room)
         here = [memory for memory in self._store.read().memories.values()
-                if room in (None, memory.room) and (not quarantined or "quarantined" in memory.flags)]
+                if room in (None, memory.room) and (not quarantined or "quarantined" in memory.flags)
+                and not (unverified and memory.execution_verified) and (not project or memory.project in (None, project))]
         if limit is not None and limit < 1:
             raise UsageError(f"the limit is {limit}", "1 or more")
         here.reverse()                               # of one second, the later first
@@ -11190,7 +11207,7 @@ HermesLite = AgentMemory
 def get_encryption(root: str | os.PathLike[str] | None = None) -> Vault | None:
     """What seals and opens the JSON files of a root; None where encryption is off."""
     settings = load_settings(root)
-    vault = Vault(settings.root, settings)
+    vault = Vault(settings.root, settings, lambda _: None)         # that it is off says it
     return vault if vault.on() else None
 
 
@@ -11335,7 +11352,8 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
         parts += [say("meaning {n:.3f}", n=hit.vec_score)] if hit.vec_score is not None else []
         parts += [say("rerank {n:.3f}", n=hit.rerank_score)] if hit.rerank_score is not None else []
         parts += [say("newer: {id}", id=hit.newer)] if hit.newer else []
-        yield say.dim("   " + "  ".join(parts))
+        if parts:                            # of a question about days alone there are none
+            yield say.dim("   " + "  ".join(parts))
         if hit.why:
             terms = "  ".join(f"{shown(term)} {score:.2f}" for term, score in hit.why["terms"].items())
             yield say.dim("   " + say("of it: {terms}  lent {lent:.2f}  times {times:.2f}", terms=terms or "–",
@@ -11382,6 +11400,11 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
     yield from _one(memory, say, "", 10 ** 9)
     yield say.dim("   " + say("category {category}  recalls {n}  made {at}", category=memory.category,
                               n=memory.access_count, at=memory.created_at))
+    known = [say("project {project}", project=shown(say.harmless(memory.project)))] if memory.project else []
+    known += [say("speaker {who}", who=say.word(say.harmless(memory.speaker)))] if memory.speaker else []
+    known += [say("said {at}", at=memory.said_at)] if memory.said_at else []
+    if known:
+        yield say.dim("   " + "  ".join(known))
     for old in memory.history:
         yield say.dim("   " + say("until {at} it said:", at=old["at"]))
         yield from (say.dim(line) for line in quoted(old["content"], 10 ** 9, say))
@@ -11404,17 +11427,18 @@ def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
 
 
 def _show_forgotten(gone: Forgotten | tuple[Forgotten, ...], say: Say) -> Iterator[str]:
-    for one in (gone,) if isinstance(gone, Forgotten) else gone:
-        if not one.files:
+    every = (gone,) if isinstance(gone, Forgotten) else gone
+    done = any(one.files for one in every)               # one without may have gone with the file of another
+    for one in every:
+        if not done:
             yield one.id
             yield from quoted(one.content, 120, say)
             continue
-        yield say("erased {id} from: {files}", id=one.id, files=", ".join(one.files))
+        yield say("erased {id} from: {files}", id=one.id, files=", ".join(one.files) or "–")
         if one.left:
             yield say("copies of it that are not ours are left: {files}", files=", ".join(map(shown, one.left)))
     if not isinstance(gone, Forgotten):
-        erased = sum(bool(one.files) for one in gone)
-        yield say("erased: {n}", n=erased) if erased or not gone else say("{n} would be erased; --yes erases them", n=len(gone))
+        yield say("erased: {n}", n=len(gone)) if done or not gone else say("{n} would be erased; --yes erases them", n=len(gone))
 
 
 def _show_digested(found: Digested, say: Say) -> Iterator[str]:
@@ -11458,7 +11482,7 @@ def _show_facts(record: Record, say: Say, but: str = "") -> Iterator[str]:
 
 def _show_vectors(state: VectorState, say: Say) -> Iterator[str]:
     yield from _show_facts(state, say, "backends")
-    yield f"{say('backends')}:"
+    yield say("backends:")
     for backend in state.backends:
         yield f"  {backend['name']}: {_in_words({key: backend[key] for key in backend if key != 'name'}, say)}"
 
@@ -11480,6 +11504,8 @@ def _text_of(args: Namespace) -> str:
     from_file, words = getattr(args, "file", None), " ".join(args.text)
     if from_file and words:
         raise UsageError("give the text or --file, not both")
+    if from_file is None and not args.text:
+        raise UsageError("there is no text", "give the text, --file F, or - to read it")
     if from_file not in (None, "-"):
         try:
             with open(from_file, "rb") as file:
@@ -11493,12 +11519,14 @@ def _text_of(args: Namespace) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        name = from_file or "standard input"
+        name = "standard input" if from_file in (None, "-") else from_file
         raise UsageError(f"{name} is not UTF-8 text", "convert it, for instance with iconv") from None
 
 
-_TEXT = arg("text", nargs="*", help="the text; - reads standard input")
+_TEXT = arg("text", nargs="*", default=[], help="the text; - reads standard input")
 _FILE = arg("--file", metavar="F", help="read the text from a file")
+
+
 def at_least_one(text: str) -> int:
     """A number of things, 1 or more, as argparse wants it."""
     if not text.strip().isdecimal() or int(text) < 1:
@@ -11506,14 +11534,27 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
-at_least_one.__name__ = "count (1 or more):"           # argparse says "invalid <name> value"
-_ID = arg("id", help="an id, any unique part of one, or a page's name")
+def none_or_more(text: str) -> int:
+    """A number of things, 0 or more, as argparse wants it."""
+    if not text.strip().isdecimal():
+        raise ValueError
+    return int(text)
+
+
+def _whole(text: str) -> int:
+    """A whole number, as argparse wants it."""
+    return int(text)
+
+
+# What argparse calls a value that is none.
+at_least_one.__name__, none_or_more.__name__, _whole.__name__ = "count, 1 or more", "count, 0 or more", "whole number"
+_ID = arg("id", help="an id, a unique part of one (4 characters or more), or a page's name")
 _ROOM = arg("--room", metavar="R", help="only this room")
 _TOP = arg("--top-k", type=at_least_one, metavar="N", help="at most this many")
 _CHARS = arg("--max-chars", type=at_least_one, metavar="N", help="characters of recalled text to show in all")
 _CATEGORY = arg("--category", default="general", metavar="C",
                 help="preference, decision, config, project, event, discussion, idea or general (default)")
-_IMPORTANCE = arg("--importance", type=int, default=5, metavar="1-10", help="10 stays for ever (default 5)")
+_IMPORTANCE = arg("--importance", type=_whole, default=5, metavar="1-10", help="10 stays for ever (default 5)")
 _VERIFIED = arg("--verified", action="store_true", help="somebody has checked it")
 _SOURCE = arg("--source", metavar="S", help="where it comes from")
 _PROJECT = arg("--project", metavar="P", help="the project it belongs to")
@@ -11549,10 +11590,10 @@ def _recall(memory: AgentMemory, args: Namespace) -> Recall:
                          since=args.since, until=args.until, explain=args.explain)
 
 
-@command("vsearch", _TEXT, _FILE, _TOP, _CHARS, _WITHIN, _ALL, show=_show_recall)
+@command("vsearch", _TEXT, _FILE, _ROOM, _TOP, _CHARS, _WITHIN, _ALL, show=_show_recall)
 def _vsearch(memory: AgentMemory, args: Namespace) -> Recall:
     """Find memories by meaning alone, with their cosine."""
-    return memory.vsearch(_text_of(args), args.top_k, project=_project_of(args))
+    return memory.vsearch(_text_of(args), args.top_k, room=args.room, project=_project_of(args))
 
 
 @command("verify", _ID, show=_show_memory)
@@ -11561,14 +11602,16 @@ def _verify(memory: AgentMemory, args: Namespace) -> Memory:
     return memory.verify(args.id)
 
 
-@command("edit", _ID, arg("text", nargs="*", help="the new text; - reads standard input"), _FILE,
-         arg("--category", metavar="C"), arg("--importance", type=int, metavar="1-10"), show=_show_memory)
+@command("edit", _ID, arg("text", nargs="*", default=[], help="the new text; - reads standard input"), _FILE,
+         arg("--category", metavar="C", help="the new category"),
+         arg("--importance", type=_whole, metavar="1-10", help="the new importance; 10 stays for ever"),
+         arg("--project", metavar="P", help="the new project; '' for none"), show=_show_memory)
 def _edit(memory: AgentMemory, args: Namespace) -> Memory:
-    """Change the words, the category or the importance of a memory."""
+    """Change the words, the category, the importance or the project of a memory."""
     text = _text_of(args) if args.text or args.file else None
-    if text is None and args.category is None and args.importance is None:
-        raise UsageError("say what to change", "a text, --category or --importance")
-    return memory.edit(args.id, text, args.category, args.importance)
+    if text is None and args.category is None and args.importance is None and args.project is None:
+        raise UsageError("say what to change", "a text, --category, --importance or --project")
+    return memory.edit(args.id, text, args.category, args.importance, project=args.project)
 
 
 @command("prune", arg("--dry-run", action="store_true", help="only tell"), _ROOM,
@@ -11597,7 +11640,7 @@ def _agreed(args: Namespace, lines: Iterable[str]) -> bool:
     return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
 
-@command("forget", arg("id", nargs="?", help="an id, any unique part of one, or a page's name"),
+@command("forget", arg("id", nargs="?", help="an id, a unique part of one (4 characters or more), or a page's name"),
          arg("--source", metavar="S", help="all that came from S"), arg("--yes", action="store_true", help="do it without asking"),
          arg("--force", action="store_true", help="also more than half of the store"), show=_show_forgotten)
 def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | Forgotten:
@@ -11606,10 +11649,10 @@ def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | For
         raise UsageError("name a memory, or --source S")
     if args.id is not None:
         return memory.forget(args.id)
-    found, total = memory.forget_source(args.source), memory.stats().total
-    memories = sum(bool(one.content) for one in found)             # the others are conversations
-    if memories * 2 > total and not args.force:
-        raise AgentMemoryError(f"{memories} of {total} memories would be erased, more than half of the store",
+    found, here = memory.forget_source(args.source), {one.id for one in memory.list()}
+    erased = sum(one.id in here for one in found)                  # the others are conversations, or stand in archives alone
+    if erased * 2 > len(here) and not args.force:
+        raise AgentMemoryError(f"{erased} of {len(here)} memories would be erased, more than half of the store",
                                "`forget --source S --yes --force` does it")
     if found and (args.yes or _agreed(args, _show_forgotten(found, args.say))):
         return memory.forget_source(args.source, dry_run=False)
@@ -11671,10 +11714,14 @@ def _show_list(memories: tuple[Memory, ...], say: Say) -> Iterator[str]:
 
 
 @command("list", _ROOM, arg("--limit", type=at_least_one, metavar="N", help="only the newest N"),
-         arg("--quarantined", action="store_true", help="only what tries to command whoever reads it"), show=_show_list)
+         arg("--quarantined", action="store_true", help="only what tries to command whoever reads it"),
+         arg("--unverified", action="store_true", help="only what nobody has verified"),
+         arg("--project", metavar="P", help="only what belongs to P or to no project"), show=_show_list)
 def _list_memories(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """List memories, newest first."""
-    return memory.list(args.room, args.limit, args.quarantined)
+    if args.project == "":
+        raise UsageError("--project is empty", "name a project, or leave --project out")
+    return memory.list(args.room, args.limit, args.quarantined, unverified=args.unverified, project=args.project)
 
 
 @command("get", _ID, show=_show_memory)
@@ -11683,7 +11730,14 @@ def _get(memory: AgentMemory, args: Namespace) -> Memory:
     return memory.get(args.id)
 
 
-@command("restore", arg("what", metavar="ID|ARCHIVE"), show=_show_list, reads=False)
+def _show_restored(memories: tuple[Memory, ...], say: Say) -> Iterator[str]:
+    yield from _show_list(memories, say)
+    if not all(memory.execution_verified for memory in memories):
+        yield say("verify what is to stay; the next prune takes the rest again")
+
+
+@command("restore", arg("what", metavar="ID|ARCHIVE", help="an id, or the name of an archive, as `prune` told them"),
+         show=_show_restored, reads=False)
 def _restore(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """Bring back what a prune took: one memory, or a whole archive."""
     return memory.restore(args.what)
@@ -11729,7 +11783,7 @@ def _conflicts(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
 
 
 def _show_findings(findings: Iterable[Finding], say: Say) -> Iterator[str]:
-    return _show_table((say.told(each.kind), shown(each.where), shown(say.told(each.what))) for each in findings)
+    return _show_table((say.told(each.kind), say.word(each.where), shown(say.told(each.what))) for each in findings)
 
 
 def _show_examined(found: Examined, say: Say) -> Iterator[str]:
@@ -11741,6 +11795,8 @@ def _show_examined(found: Examined, say: Say) -> Iterator[str]:
         yield from _show_findings(found.left, say)
     elif any(finding.trouble for finding in found.findings):
         yield say("--fix mends what is safe to mend")
+    else:
+        yield say("nothing is wrong")
 
 
 _FIX = arg("--fix", action="store_true", help="mend what is safe to mend")
@@ -11883,7 +11939,7 @@ CHINESE = {
     "… {more} more characters: get ID shows them": "……还有 {more} 个字符，用 get ID 查看",
     "verified": "已验证",
     "unverified": "未验证",
-    "superseded": "已被取代",
+    "superseded": "已被取代", "released": "已放行",
     "contradicted by {id}": "与 {id} 矛盾",
     "importance {n}": "重要性 {n}",
     "from {source}": "来自 {source}",
@@ -11901,6 +11957,8 @@ CHINESE = {
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
     "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
     "category {category}  recalls {n}  made {at}": "类别 {category}，被检索 {n} 次，创建于 {at}",
+    "project {project}": "项目 {project}", "speaker {who}": "说话人 {who}", "said {at}": "说于 {at}",
+    "user": "用户", "assistant": "助手",
     "until {at} it said:": "在 {at} 之前：",
     "kept": "保留",
     "{n} of {total} memories would be removed; nothing was changed": "{total} 条记忆中有 {n} 条将被淘汰；未做任何改动",
@@ -11916,7 +11974,7 @@ CHINESE = {
     "gone again: {id}": "重新移除：{id}",
     "since then:": "此后：",
     "it never said anything else:": "从未改过：",
-    "nothing found": "一切正常",
+    "nothing found": "一切正常", "nothing is wrong": "没有问题",
     "mended; left: {n}": "已修复；剩余 {n} 项",
     "--fix mends what is safe to mend": "--fix 修复可安全修复的部分",
     "quarantined, for it tries to command whoever reads it ({why}); verify {id} releases it":
@@ -11936,6 +11994,7 @@ CHINESE = {
     "{name} ({type}), memories: {n}": "{name}（{type}）：{n} 条记忆",
     "entities: {n}": "{n} 个实体",
     "memories: {n}": "{n} 条记忆",
+    "verify what is to stay; the next prune takes the rest again": "要留下的请 verify；其余的下一次 prune 还会清走",
     "no memory contradicts another": "没有互相矛盾的记忆",
     "{n} days": "{n} 天",
     "pages taken in: {n}": "已读入 {n} 个页面",
@@ -11945,9 +12004,10 @@ CHINESE = {
     "critical": "永久", "conflicts": "矛盾", "entities": "实体", "without vector": "缺向量", "backups": "备份",
     "archives": "归档", "store bytes": "字节数", "encrypted": "加密", "oldest": "最早", "newest": "最新",
     "expiring": "今日到期", "last digest": "上次沉淀", "backend": "后端", "model": "模型", "threshold": "阈值",
-    "stored": "已存", "missing": "缺少", "degraded": "降级", "backends": "全部后端", "rerank": "精排",
+    "stored": "已存", "missing": "缺少", "degraded": "降级", "backends": "全部后端", "backends:": "全部后端：", "rerank": "精排",
     "allow": "放行", "flag": "存疑", "block": "隔离", "quarantined": "已隔离",
-    "yes": "是", "no": "否", "name": "名称", "version": "版本", "warning: {what}": "注意：{what}", "error": "错误",
+    "yes": "是", "no": "否", "none": "无", "name": "名称", "version": "版本", "warning: {what}": "注意：{what}", "error": "错误",
+    "error: {what}": "错误：{what}",
     "time": "时间", "added": "新增", "sessions": "会话", "kind": "种类", "usable": "可用", "needs": "需要",
     "resting": "休息到", "reason": "原因", "on": "启用",
 }
@@ -12011,8 +12071,7 @@ def guarded(run: Callable[[], int], failed: Callable[[AgentMemoryError], int], e
         return 130
     except OSError as fault:
         _printed("", sys.stdout, end="")             # perhaps this failed; it is not to fail again at the end
-        what = f"{fault.filename or 'the disk'}: {fault.strerror or fault}"
-        return failed(AgentMemoryError(what, "nothing was lost; mend that and try again"))
+        return failed(AgentMemoryError(reason_of(fault), "nothing was lost; mend that and try again"))
     except Exception as fault:  # the last line: a traceback could show what must not be shown
         if environment.get("AGENT_MEMORY_DEBUG"):
             raise
@@ -12044,8 +12103,10 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
         sys.stdout.flush()
         for warning in () if args.command in _MEEK else memory.warnings:
             print(say("warning: {what}", what=shown(say.told(warning))), file=sys.stderr)
-    if isinstance(result, Imported):                     # not one line could be taken
-        return int(bool(result.refused) and not (result.added or result.merged or result.unchanged))
+    if isinstance(result, Imported):
+        return int(bool(result.refused) and not (result.added or result.merged or result.unchanged))     # not one line was taken
+    if isinstance(result, Evaluated):
+        return int(bool(result.refused) and not (result.scores["all"].questions or result.scores["all"].never))
     wrong = (result.left if result.fixed else result.findings) if isinstance(result, Examined) else ()
     return int(any(finding.trouble for finding in wrong))
 
@@ -12088,7 +12149,8 @@ def strict_parser(lang: str | None = None, **how: Any) -> ArgumentParser:
             super().__init__(**usual | how)
 
         def error(self, message: str) -> NoReturn:
-            raise UsageError(message, f"{self.prog} --help")
+            told = re.sub(r"invalid (.+) value: ' ?(.*)'$", r"'\2' is no \1", message)       # without the blank of a shielded word
+            raise UsageError(told, f"{self.prog} --help")
 
     return Parser(allow_abbrev=False, **how)
 
@@ -12175,7 +12237,9 @@ def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
     for name, (_, what) in EXTRAS.items() if wanted not in COMMANDS else ():
         if name not in COMMANDS:
             verbs.add_parser(name, help=what)
-    args = parser.parse_args([_shielded(word) for word in words], SimpleNamespace())
+    args, unknown = parser.parse_known_args([_shielded(word) for word in words], SimpleNamespace())
+    if unknown:
+        raise _unknown([_unshielded(word) for word in unknown], args.command, parser.prog)
     if not args.command:
         raise UsageError("say what to do", "--help lists the commands")
     for name, value in vars(args).items():
@@ -12184,6 +12248,17 @@ def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
         elif isinstance(value, str):
             setattr(args, name, _unshielded(value))
     return args
+
+
+def _unknown(words: list[str], verb: str | None, prog: str) -> UsageError:
+    """What is wrong with words that no argument takes: perhaps the first is a known option with a slip in it."""
+    from difflib import get_close_matches
+    options = [names[0] for names, _ in (*_COMMON, *(COMMANDS[verb].options if verb in COMMANDS else ()))]
+    takes = {name[2:]: name for name in options if name[0] == "-"}
+    dashes, said = words[0][:2], words[0][2:].partition("=")[0]
+    close = [name for name in takes if name.startswith(said)] or get_close_matches(said, takes, 1) if dashes == "--" else []
+    return UsageError(f"unrecognized arguments: {' '.join(words)}",
+                      f"did you mean {takes[close[0]]!r}?" if close else f"{' '.join(filter(None, (prog, verb)))} --help")
 
 
 # argparse takes a word like `-redis` for an option; a blank in front says it is text.

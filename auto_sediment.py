@@ -230,6 +230,7 @@ MESSAGES = {
     "none": ("no session to learn from under {home} ({logs} logs)", "{home} 下没有可沉淀的会话（{logs} 个日志）"),
     "subagent": ("{path}: a sub-agent's session, skipped; --include-subagents reads it",
                  "{path}：子智能体会话，已跳过；--include-subagents 可读取"),
+    "told": ("{why}", "{why}"),
     "took": ("{path}: {new} new turns of {read}", "{path}：共 {read} 轮，其中 {new} 轮是新的"),
     "torn": ("{path}: the end is missing (torn); what is there was read", "{path}：结尾不完整（torn），已读取现有部分"),
     "unknown": ("{count} files hold no conversation, passed over", "{count} 个文件不含对话，已跳过"),
@@ -1868,7 +1869,7 @@ class Sediment:
 
 def parser() -> ArgumentParser:
     """The command line of auto_sediment."""
-    parse = am.strict_parser(prog="auto_sediment", description="Turn session logs into memories, each turn once.")
+    parse = am.strict_parser(description="Turn session logs into memories, each turn once.")
     which = parse.add_mutually_exclusive_group()
     which.add_argument("--latest", dest="mode", action="store_const", const="latest", help="the newest session (default)")
     which.add_argument("--all", dest="mode", action="store_const", const="all", help="every session, oldest first")
@@ -1968,6 +1969,8 @@ def sediment(options: Namespace, voice: Voice) -> int:
         run = Sediment(memory, options, voice.note)
         run.run()
         errors = [am.trouble(fault, memory.clean, voice.lang) for fault in run.errors.values()]
+        for why in memory.warnings:
+            voice.note("told", why=why)
         data["sessions"] = run.data if options.mode in ("latest", "file") else [entry for entry in run.data if entry["turns"]]
         voice.answer(data, errors[0] if errors else None)
         return 1 if errors else 0

@@ -1648,6 +1648,19 @@ class Undoing(Spec):
         self.memory.undo()
         self.assertEqual(self.index(), before)
 
+    def test_an_edit_moves_a_memory_to_another_project_or_to_none(self) -> None:
+        for number in range(200):                            # more than are simply read
+            self.memory.remember(f"thing {number} is number {number * 7}", project="shop")
+        id = self.memory.remember("the deploy key rotates monthly", project="shop").id
+        for project, found in [("blog", [0, 1]), ("", [1, 1]), ("shop", [1, 0])]:
+            with self.subTest(project):
+                self.assertEqual(self.say("edit", id, "--project", project).code, 0)
+                self.assertEqual([sum(hit.id == id for hit in self.reopen().recall("deploy key rotates", project=one))
+                                  for one in ("shop", "blog")], found)
+                self.assertEqual(self.memory.get(id).project, project or None)
+        self.memory.undo()
+        self.assertIsNone(self.memory.get(id).project)
+
     def test_recalls_since_then_still_count(self) -> None:
         id = self.memory.remember("the sky is blue").id
         self.memory.verify(id)
@@ -1693,6 +1706,17 @@ class Undoing(Spec):
         self.assertNotIn(b"apples", self.on_disk())
         refused = self.say("forget", kept, "--source", "x")
         self.assertEqual(refused.code, 2)
+
+    def test_of_a_source_that_was_taken_back_only_what_is_here_counts_as_the_store(self) -> None:
+        self.memory.remember("a thing of my own")
+        self.memory.digest("决定：采用 SQLite\n偏好：回答用中文", apply=True, source="talk")
+        self.memory.undo()
+        ran = self.say("forget", "--source", "talk", "--yes")
+
+        self.assertEqual((ran.code, ran.err), (0, ""))
+        self.assertEqual([line.split()[0] for line in ran.out.splitlines()], ["erased", "erased", "erased:"])
+        self.assertNotIn("SQLite", ran.out)
+        self.assertNotIn(b"SQLite", self.on_disk())
 
 
 class InAndOut(Spec):
@@ -2008,6 +2032,28 @@ f: {"json": [true, null]}
         self.root.mkdir(exist_ok=True)
         (self.root / "config.yaml").write_text(text, encoding="utf-8")
         self.reopen()
+
+
+class EncryptionThatIsMissing(Spec):
+    """Who asks for encryption and lacks its package is told by every command, and never finds out from the files."""
+
+    def test_every_command_says_that_nothing_is_sealed(self) -> None:
+        self.memory.remember("we deploy from the release branch")
+        self.environment["AGENT_MEMORY_ENCRYPT"] = "on"
+        with mock.patch.dict(sys.modules, {"cryptography": None}):
+            for words in (["remember", "the sky is blue"], ["recall", "release"], ["stats"], ["doctor"]):
+                with self.subTest(words[0]):
+                    self.assertIn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package", self.say(*words).err)
+
+    def test_a_digest_of_logs_says_so_too(self) -> None:
+        log = self.root.parent / "talk.txt"
+        log.write_text("用户：我们决定采用 SQLite\n", encoding="utf-8")
+        told = io.StringIO()
+        with mock.patch.dict(sys.modules, {"cryptography": None}), contextlib.redirect_stderr(told), \
+                mock.patch.dict(os.environ, {"AGENT_MEMORY_ENCRYPT": "on"}), contextlib.redirect_stdout(io.StringIO()):
+            sediment.main(["--root", str(self.root), "--apply", "--file", str(log)])
+
+        self.assertIn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package", told.getvalue())
 
 
 @unittest.skipUnless(HAS_CRYPTOGRAPHY, "the cryptography package is not installed")
@@ -7209,6 +7255,7 @@ class Commands(Spec):
             (2, "usage", ["prune", "--room", "attic"]), (2, "usage", ["digest", "--file", "/nowhere/at/all"]),
             (2, "usage", ["recal", "x"]), (2, "usage", ["list", "--limit", "-1"]), (2, "usage", ["graph", "--top", "0"]),
             (2, "usage", ["redact", "--jsonl", "no json"]), (2, "usage", []), (2, "usage", ["get"]),
+            (2, "usage", ["redact", "--jsonl"]), (2, "usage", ["inspect"]), (2, "usage", ["digest"]), (2, "usage", ["recall"]),
         ]:
             with self.subTest(" ".join(words)):
                 ran, spoken = self.say(*words, "--json"), self.say(*words)
@@ -7217,6 +7264,70 @@ class Commands(Spec):
                 self.assertEqual((spoken.code, spoken.out), (code, ""))
                 self.assertRegex(spoken.err, r"^error: .+\n(  .+\n)?$")
                 self.assertNotIn("Traceback", ran.err + spoken.err)
+
+    def test_trouble_with_an_option_names_the_right_one_and_what_it_takes(self) -> None:
+        for words, said in [
+            (["remember", "x", "--catgory", "config"], "arguments: --catgory config\n  did you mean '--category'?\n"),
+            (["recall", "x", "--top=3"], "arguments: --top=3\n  did you mean '--top-k'?\n"),
+            (["--jsn", "list"], "arguments: --jsn\n  did you mean '--json'?\n"),
+            (["list", "prefs"], "arguments: prefs\n  PROG list --help\n"),
+            (["list", "--wrap"], "arguments: --wrap\n  PROG list --help\n"),
+            (["list", "--limit", "-3"], "argument --limit: '-3' is no count, 1 or more\n  PROG list --help\n"),
+            (["remember", "x", "--importance", "ten"], "--importance: 'ten' is no whole number\n  PROG remember --help\n"),
+            (["edit"], "arguments are required: id\n  PROG edit --help\n"),
+        ]:
+            with self.subTest(" ".join(words)):
+                self.assertIn(said.replace("PROG", Path(sys.argv[0]).name), self.say(*words).err)
+
+    def test_what_nobody_verified_and_a_project_are_listed_alone(self) -> None:
+        self.memory.remember("the shop is closed on Sundays", project="shop", verified=True)
+        self.memory.remember("the blog is written in Hugo", project="blog", category="decision")
+        self.memory.remember("the printer is upstairs")
+        for words, found in [("--unverified", ["printer", "blog"]), ("--project shop", ["printer", "shop"]),
+                             ("--project shop --unverified", ["printer"]), ("--room decisions", ["blog"])]:
+            with self.subTest(words):
+                listed = self.say("list", "--json", *words.split()).json["data"]
+                self.assertEqual([row["content"].split()[1] for row in listed], found)
+        self.assertEqual(self.say("list", "--project", "").code, 2)
+        searched = self.say("vsearch", "the blog is written in Hugo", "--room", "decisions", "--json").json["data"]["results"]
+        self.assertEqual([hit["room"] for hit in searched], ["decisions"])
+        self.assertEqual(self.say("vsearch", "the blog is written in Hugo", "--room", "prefs").out, "no memory about this\n")
+
+    def test_who_looks_for_an_archive_is_told_which_there_are(self) -> None:
+        self.memory.remember("a rumour")
+        self.assertIn("archives: none", self.say("restore", "prune_2026").err)
+        self.days_pass(8)
+        name = self.memory.prune(dry_run=False).archive or ""
+
+        self.assertIn(f"archives: {name.removeprefix('backups/')}", self.say("restore", "prune_2026").err)
+        self.assertIn("verify what is to stay", self.say("restore", name).out)
+        self.assertEqual(len(self.memory.prune().expired), 1)
+        self.assertNotIn("verify", self.say("restore", name).out)              # it is here already
+
+    def test_a_memory_shown_whole_tells_its_project_and_who_said_it_when(self) -> None:
+        id = self.memory.remember("we deploy on Fridays", project="shop", speaker="user", said_at="2026-08-16T10:00:00+00:00").id
+
+        self.assertIn("\n   project shop  speaker user  said 2026-08-16T10:00:00+00:00\n", self.say("get", id).out)
+        self.assertIn("\n   项目 shop  说话人 用户  说于 2026-08-16T10:00:00+00:00\n", self.say("get", id, "--lang", "zh").out)
+
+    def test_what_is_listed_for_its_day_alone_has_no_empty_line_of_scores(self) -> None:
+        self.memory.remember("the printer is upstairs")
+        found = self.say("recall", "what happened today").out.splitlines()
+
+        self.assertEqual(found[1:], ["   | the printer is upstairs"])
+
+    def test_questions_of_which_none_can_be_used_are_trouble(self) -> None:
+        self.memory.remember("the printer is upstairs")
+        questions = self.root.parent / "questions.jsonl"
+        for lines, code in [('{"no": "query"}', 1), ('{"no": "query"}\n{"query": "printer", "expected": []}', 0), ("", 0)]:
+            questions.write_text(lines, encoding="utf-8")
+            with self.subTest(lines):
+                self.assertEqual(self.say("eval", str(questions)).code, code)
+
+    def test_a_doctor_who_finds_no_trouble_says_so(self) -> None:
+        self.memory.remember("the printer is upstairs")
+
+        self.assertEqual(self.say("doctor").out.splitlines()[-1], "nothing is wrong")
 
     def test_text_comes_from_the_argument_a_file_or_standard_input(self) -> None:
         note = self.root.parent / "note.txt"
@@ -7229,6 +7340,7 @@ class Commands(Spec):
                          ["from a file 来自文件", "from a pipe 来自管道", "several plain words"])
         latin = self.run_main("remember", "-", stdin=b"caf\xe9")
         self.assertEqual((latin.code, "not UTF-8" in latin.err), (2, True))
+        self.assertIn("standard input is not UTF-8", self.run_main("remember", "--file", "-", stdin=b"caf\xe9").err)
 
     def test_options_stand_before_or_after_the_verb(self) -> None:
         self.memory.remember("a thing worth keeping")
@@ -7378,6 +7490,13 @@ class Commands(Spec):
         self.assertIn("worth keeping", recalled.out)
         self.assertIn("not counted", recalled.err)
 
+    def test_faults_of_the_system_are_told_without_their_numbers(self) -> None:
+        for fault, told in [(PermissionError(13, "Permission denied", "/r/.lock"), "/r/.lock: Permission denied"),
+                            (OSError(28, "No space left on device"), "the disk: No space left on device"),
+                            (OSError("odd"), "the disk: odd"), (am.StoreBusy("busy", "wait"), "busy")]:
+            with self.subTest(told):
+                self.assertEqual(am.reason_of(fault), told)
+
     def test_a_root_that_is_a_file_is_one_line(self) -> None:
         self.root.write_text("no directory")
         for words in (["remember", "x y z"], ["recall", "x"], ["stats"]):
@@ -7391,9 +7510,16 @@ class Commands(Spec):
         settings = (self.root / "config.yaml").read_text(encoding="utf-8")
 
         self.assertTrue(all(not line or line.startswith("#") for line in settings.splitlines()))
+        self.assertLess(max(map(len, settings.splitlines())), 140)             # no lists of words
+        for said in ("#   personal_data: false", "#   archive: false", "#     model: deepseek-chat",
+                     "# above, counts wait in touches.log, and local vectors stand in cache/ alone"):
+            self.assertIn(said, settings)
         self.assertEqual(self.reopen().settings.values, am.AgentMemory("/nowhere", environment={}).settings.values)
         self.assertNotIn(b"hunter2", self.on_disk())
         self.assertEqual(self.index(), [])
+        said = "\n".join(line.removeprefix("# ") for line in settings.splitlines()[2:])
+        (self.root / "config.yaml").write_text(said, encoding="utf-8")
+        self.assertEqual(self.reopen().settings.values, am.AgentMemory("/nowhere", environment={}).settings.values)
 
 
 class Sayings:

@@ -32,8 +32,9 @@ one of the arguments {} is required ⇒ 需要其中之一：{}
 unrecognized arguments: {} ⇒ 不认识的参数：{}
 ignored explicit argument {} ⇒ 它不带值，却给了 {}
 not allowed with argument {} ⇒ 不能与 {} 同时使用
-invalid int value: {} ⇒ 应为整数，而不是 {}
-invalid count (1 or more): value: {} ⇒ 应为 1 或更大的整数，而不是 {}
+{} is no whole number ⇒ 应为整数，而不是 {}
+{} is no count, 1 or more ⇒ 应为 1 或更大的整数，而不是 {}
+{} is no count, 0 or more ⇒ 应为 0 或更大的整数，而不是 {}
 invalid choice: {} (choose from {}) ⇒ 不能是 {}（可选：{}）
 invalid choice: {}, maybe you meant {}? (choose from {}) ⇒ 不能是 {}，是否想写 {}？（可选：{}）
 {} --help ⇒ 用法见 {} --help
@@ -352,6 +353,7 @@ importance is {} ⇒ 重要性不能是 {}
 a whole number from 1 to 10 ⇒ 应为 1 到 10 的整数
 verified is true or false, and a source is text ⇒ verified 应为 true 或 false，source 应为文本
 there is nothing to remember: the text is empty ⇒ 没有可记的内容：文本为空
+there is no text ⇒ 没有给出文本
 give the text, --file F, or - to read it ⇒ 请给出文本、--file F，或用 - 从标准输入读取
 the source is empty ⇒ 来源为空
 name what the memories came from ⇒ 请写明记忆的来源
@@ -363,7 +365,9 @@ undo takes back the last change only ⇒ undo 只撤销上一次改动
 {} could be {} memories ⇒ {} 对应 {} 条记忆
 say more of it: {} ⇒ 请写得更完整：{}
 there is no memory {} ⇒ 没有记忆 {}
-list shows the ids; stats counts the archives of prunes ⇒ list 可看所有 id；stats 可看有几份淘汰归档
+list shows the ids; `restore ID` brings back what a prune took ⇒ list 可看所有 id；淘汰的可用 restore ID 找回
+archives: {} ⇒ 归档：{}
+archives: none ⇒ 没有归档
 nothing lies between {} and {} ⇒ {} 到 {} 之间没有日子
 since is the earlier of both ⇒ --since 应早于 --until
 {} is no day ⇒ {} 不是日期
@@ -393,8 +397,9 @@ check the path ⇒ 请检查路径
 convert it, for instance with iconv ⇒ 请先转换编码，例如用 iconv
 --project is empty ⇒ --project 为空
 name a project, or --all ⇒ 请写项目名，或用 --all
+name a project, or leave --project out ⇒ 请写项目名，或去掉 --project
 say what to change ⇒ 请写明要改什么
-a text, --category or --importance ⇒ 新文本、--category 或 --importance
+a text, --category, --importance or --project ⇒ 新文本、--category、--importance 或 --project
 {} of {} memories would be removed, more than half of the store ⇒ {1} 条记忆中有 {0} 条将被淘汰，超过一半
 look at `prune --dry-run`; `prune --yes --force` does it ⇒ 先看 prune --dry-run；prune --yes --force 才会执行
 name a memory, or --source S ⇒ 请写明一条记忆，或 --source S
@@ -421,8 +426,13 @@ one JSON document ⇒ 输出一个 JSON 文档
 language of messages ⇒ 界面语言
 the text; - reads standard input ⇒ 文本；- 表示从标准输入读取
 read the text from a file ⇒ 从文件读取文本
-an id, any unique part of one, or a page's name ⇒ id、其中唯一的一段，或页面名
+an id, a unique part of one (4 characters or more), or a page's name ⇒ id、其中唯一的一段（至少 4 个字符），或页面名
+an id, or the name of an archive, as `prune` told them ⇒ id 或归档名，prune 时都显示过
+the new category ⇒ 新类别
+the new importance; 10 stays for ever ⇒ 新的重要性；10 永久保留
+the new project; '' for none ⇒ 新的项目；'' 表示不属于任何项目
 only this room ⇒ 只看这个房间
+only what nobody has verified ⇒ 只列没人验证的
 at most this many ⇒ 最多几条
 characters of recalled text to show in all ⇒ 一共显示多少字符
 preference, decision, config, project, event, discussion, idea or general (default) ⇒
@@ -444,7 +454,7 @@ Find memories by words and by meaning. ⇒ 按词和语义查找记忆。
 Find memories by meaning alone, with their cosine. ⇒ 只按语义查找，给出余弦值。
 Confirm a memory by hand. ⇒ 人工确认一条记忆。
 the new text; - reads standard input ⇒ 新文本；- 表示从标准输入读取
-Change the words, the category or the importance of a memory. ⇒ 修改一条记忆的文本、类别或重要性。
+Change the words, the category, the importance or the project of a memory. ⇒ 修改一条记忆的文本、类别、重要性或项目。
 only tell ⇒ 只预览
 do it without asking ⇒ 不询问，直接执行
 also more than half of the store ⇒ 超过一半也执行

@@ -80,8 +80,9 @@ def about(memory: am.AgentMemory, query: str, project: str | None = None, chars:
 
 
 def foremost(memory: am.AgentMemory, project: str | None = None) -> Iterator[am.Memory]:
-    """The memories of `context.rooms` and of a project or none, by rank."""
-    return memory.foremost(memory.settings["context"]["rooms"], project)
+    """The memories of `context.rooms` and of a project ($AGENT_MEMORY_PROJECT, as in a recall) or none, by rank."""
+    here = memory.settings.choice("PROJECT") if project is None else project
+    return memory.foremost(memory.settings["context"]["rooms"], here)
 
 
 def write(path: str, told: Block, remove: bool = False) -> Block:
@@ -106,7 +107,7 @@ def _show(told: Block, say: am.Say) -> Iterator[str]:
 
 
 @am.command("context", am.arg("query", nargs="*", help="what it is about; without it, what matters always"),
-            am.arg("--project", metavar="P", help="only what belongs to P or to no project"),
+            am.arg("--project", metavar="P", help="only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT)"),
             am.arg("--chars", type=am.at_least_one, metavar="N", help="characters at most (context.chars)"),
             am.arg("--write", metavar="FILE", help="put it between markers into FILE: AGENTS.md, CLAUDE.md …"),
             am.arg("--remove", metavar="FILE", help="take it out of FILE"), show=_show)

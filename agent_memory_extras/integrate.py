@@ -457,6 +457,8 @@ def change(path: str, places: Sequence[Place], action: str, now: Any) -> Change:
     """What happens to one file: all of ours goes in or out at once; what cannot is told, and the rest is done."""
     try:
         old = files.read(path)
+        if action == "remove" and not re.search("agent[-_]memory", old):         # nothing of ours, whatever else it is
+            return Change(path, "unchanged")
         text, refused = _edited(old, places, action == "remove")
         why = "; ".join(dict.fromkeys(fault for _, fault in refused))
         by_hand = "\n".join(place.edit("", False).rstrip() for place, _ in refused if action != "remove" and not place.whole)

@@ -172,7 +172,7 @@ def unlike(value: Any, rule: Mapping[str, Any]) -> str:
     if not rule.get("minLength", 0) <= len(value.strip()) or len(value) > rule["maxLength"]:
         return f"text of {rule.get('minLength', 0)} to {rule['maxLength']} characters"
     if "pattern" in rule and not re.search(rule["pattern"], value):
-        return str(rule["description"])
+        return str(rule["description"][0].lower() + rule["description"][1:])
     return ""
 
 

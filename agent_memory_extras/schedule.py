@@ -338,7 +338,7 @@ def _show(found: Scheduled, say: am.Say) -> Iterator[str]:
         yield from (am.shown(line) for line in found.lines)
     for one in found.findings:
         what = am.shown(say.told(one.what))
-        yield f"{say('error')}: {what}" if one.trouble else say("warning: {what}", what=what)
+        yield say("error: {what}", what=what) if one.trouble else say("warning: {what}", what=what)
 
 
 @am.command("schedule", am.arg("what", help="install, status or remove"),

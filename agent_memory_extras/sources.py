@@ -92,8 +92,8 @@ def _show(told: Origin, say: am.Say) -> Iterator[str]:
         yield from (line if turn["said"] else say.dim(line) for line in am.quoted(turn["text"], say.max_chars, say))
 
 
-@am.command("source", am.arg("id", help="an id, any unique part of one, or a page's name"),
-            am.arg("--around", type=am.at_least_one, default=1, metavar="N", help="turns before and after, too (1)"),
+@am.command("source", am.arg("id", help="an id, a unique part of one (4 characters or more), or a page's name"),
+            am.arg("--around", type=am.none_or_more, default=1, metavar="N", help="turns before and after, too (1)"),
             am.arg("--file", metavar="LOG", help="the log, where it is not in its usual place"),
             am.arg("--max-chars", type=am.at_least_one, metavar="N", help="characters of a turn to show"), show=_show)
 def _source(memory: am.AgentMemory, args: Namespace) -> Origin:
@@ -106,5 +106,4 @@ am.CHINESE.update({
     "its log is no longer in its place; this was kept of it": "日志已不在原处；以下是当时保存的部分",
     "its log is no longer in its place, and nothing was kept of it; --file names it if it is elsewhere":
         "日志已不在原处，也没有保存过内容；若移到了别处，用 --file 指明",
-    "user": "用户", "assistant": "助手",
 })

@@ -44,6 +44,16 @@ class Told(unittest.TestCase):
         self.assertEqual((lines[0], lines[-1]), ("<agent-memory>", "</agent-memory>"))
         self.assertIn("[decisions, verified, mem_", lines[2])
 
+    def test_the_project_of_the_environment_counts_whatever_is_asked(self) -> None:
+        self.memory.remember("the shop takes Stripe", "config", project="shop")
+        self.memory.remember("the blog takes Hugo", "config", project="blog")
+        here = am.AgentMemory(self.root, environment={"AGENT_MEMORY_PROJECT": "blog"})
+
+        for told in (context.standing(here), context.about(here, "what the shop and the blog takes")):
+            self.assertIn("Hugo", told.text)
+            self.assertNotIn("Stripe", told.text)
+        self.assertIn("Stripe", context.standing(here, "shop").text)
+
     def test_a_large_store_is_told_of_in_the_same_words_without_being_read_whole(self) -> None:
         for n in range(60):
             self.memory.remember(f'{n} "room": "events", "importance": 9, \\" word{n}', ("decision", "preference", "event")[n % 3],

@@ -454,6 +454,12 @@ class Refused(Spec):
         self.assertIn("comments would be lost (add the lines by hand); by hand:\n   | {\n   |   \"hooks\": {\n", out)
         self.assertIn('   |   "mcpServers": {\n', out)
 
+    def test_from_a_file_without_anything_of_ours_nothing_is_to_be_removed(self) -> None:
+        path = self.put(".gemini/settings.json", "{ // dark\n}\n")
+
+        self.assertEqual({one["change"] for one in self.integrate("gemini", "--remove")["files"]}, {"unchanged"})
+        self.assertEqual(path.read_text(), "{ // dark\n}\n")
+
     def test_a_skill_of_the_same_name_by_somebody_else_stays(self) -> None:
         path = self.put(".agents/skills/agent-memory/SKILL.md", "mine")
         self.integrate("codex", "--write", code=1)

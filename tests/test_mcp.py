@@ -236,7 +236,8 @@ class Tools(Spoken):
                 ("remember", {"text": "x", "importance": 11}, "importance"),
                 ("remember", {"text": "x", "category": "secret"}, "category: wanted is one of preference"),
                 ("remember", {"text": "x" * 10_001}, "text"), ("stats", {"x": 1}, "known are: none"),
-                ("forget", {"id": "mem_1"}, "at least 8"), ("forget", {"id": "store/ab12.md"}, "at least 8"),
+                ("forget", {"id": "mem_1"}, "wanted is an id such as mem_20260817_033106_ab12, or at least 8"),
+                ("forget", {"id": "store/ab12.md"}, "at least 8"),
                 ("verify", {}, "id is missing")):
             line = called(name, **given).replace(b"Infinity", b"1e400")
             with self.subTest(line[:120]):

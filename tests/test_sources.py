@@ -127,6 +127,12 @@ class Source(Learned):
         self.assertIn("   | We decided to use Postgres 16", spoken)
         self.assertNotIn("hunter2", spoken)
 
+    def test_the_turn_alone_is_shown_where_no_neighbours_are_wanted(self) -> None:
+        spoken = self.run_it(am.main, "source", self.memory_of("Redis").id, "--around", "0")
+
+        self.assertIn("Redis", spoken)
+        self.assertNotIn("Postgres", spoken)
+
     def test_a_log_that_moved_can_be_named(self) -> None:
         id = self.memory_of("Postgres").id
         moved = self.home / "old.jsonl"

@@ -38,7 +38,7 @@ class Starting(unittest.TestCase):
     def test_what_waits_for_the_end_of_the_process_has_its_turn(self) -> None:
         code = f"import atexit; atexit.register(print, 'the end'); {RUN.format(name='memory')}"
         self.assertTrue(self.ran(code, "init").stdout.endswith("the end\n"))
-        code = ("import threading, time; threading.Thread(target=lambda: (time.sleep(.3), print('the end'))).start(); "
+        code = ("import threading; threading.Thread(target=lambda: (threading.main_thread().join(), print('the end'))).start(); "
                 + RUN.format(name="memory"))
         self.assertTrue(self.ran(code, "init").stdout.endswith("the end\n"))
 

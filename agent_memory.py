@@ -10652,7 +10652,9 @@ class AgentMemory:
             return self._brought_back(draft, self._store.masked_again(from_row(row)), overwrite)
         if isinstance(row, dict) and "text" not in row and "content" in row:
             row["text"] = row.pop("content")             # as our own records call it
-        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+        if not isinstance(row, dict):
+            raise UsageError("it is no object: a row is one JSON object on a line of its own")
+        if not isinstance(row.get("text"), str):
             raise UsageError("it has no `text`")
         extra = row.keys() - {"id", "text", "category", "importance", "verified", "created_at", "source", *_PROVENANCE}
         if extra:
@@ -10805,7 +10807,9 @@ class AgentMemory:
         verified = sum(memory.execution_verified for memory in memories)
         dates = sorted(memory.created_at for memory in memories)
         return Stats(
-            root=self.root, total=len(memories), rooms={room.name: room.memories for room in self.rooms()},
+            root=self.root, total=len(memories),
+            rooms={room.name: room.memories for room in self.rooms()} | Counter(
+                memory.room for memory in memories if memory.room not in self.settings.rooms),
             verified=verified, unverified=len(memories) - verified, hot=hot, cold=len(memories) - hot,
             avg_importance=round(sum(m.importance for m in memories) / len(memories), 2) if memories else 0.0,
             quarantined=sum("quarantined" in m.flags for m in memories),
@@ -10967,6 +10971,8 @@ class AgentMemory:
         for memory in memories:
             if trouble := date_trouble(memory, self.now()):
                 yield Finding("odd date", memory.id, f"{trouble}; it is kept whatever its age")
+            if memory.room not in self.settings.rooms:
+                yield Finding("no room", memory.id, f"config.yaml has no room {memory.room}; the memory is found all the same")
         last = self.slot("sediment").read().get("last") or {}
         quiet = age(last.get("time"), self.now()) if last else None
         if last.get("error"):

@@ -1886,6 +1886,17 @@ class Repair(Spec):
 
         self.assertEqual(self.kinds() - {"loose"}, {"odd date", "cron silent"})
 
+    def test_memories_of_a_room_that_was_taken_out_are_counted_and_told(self) -> None:
+        own = self.root / "config.yaml"
+        own.write_text("rooms:\n  recipes: 30\ncategory_mapping:\n  recipe: recipes\n", encoding="utf-8")
+        id = self.reopen().remember("rice takes twelve minutes", category="recipe").id
+        own.unlink()
+        memory = self.reopen()
+
+        self.assertEqual((memory.stats().rooms["recipes"], sum(memory.stats().rooms.values())), (1, memory.stats().total))
+        self.assertIn(("no room", id), [(finding.kind, finding.where) for finding in memory.doctor().findings])
+        self.assertEqual(memory.recall("how long does rice take").results[0].id, id)
+
     def test_an_audit_masks_what_was_kept_before_a_rule_was_there(self) -> None:
         self.memory.remember("the badge of the door is BADGE-1234")
         self.days_pass(8)

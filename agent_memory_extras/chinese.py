@@ -270,6 +270,7 @@ today's rules mask something here: {} ⇒ 现行规则会在此脱敏：{}
 today's rules mask something here: again ⇒ 现行规则会在此再次脱敏
 a conversation holds what today's rules mask ⇒ 对话存档含有现行规则会脱敏的内容
 odd date ⇒ 日期异常
+no room ⇒ 没有房间
 {}; it is kept whatever its age ⇒ {}；不论多旧都会保留
 its date cannot be read: {} ⇒ 日期无法读取：{}
 its date lies in the future: {} ⇒ 日期在未来：{}
@@ -379,6 +380,8 @@ say what you are looking for ⇒ 请写明要找什么
 there is no room {} ⇒ 没有房间 {}
 it is not JSON ⇒ 不是 JSON
 it has no `text` ⇒ 没有 text
+it is no object: a row is one JSON object on a line of its own ⇒ 不是对象：每行应是一个 JSON 对象
+config.yaml has no room {}; the memory is found all the same ⇒ config.yaml 中没有房间 {}；这条记忆仍可检索到
 unknown field {} ⇒ 没有字段 {}
 it was forgotten on purpose ⇒ 这条记忆曾被主动遗忘
 created_at cannot be read: {} ⇒ created_at 无法读取：{}

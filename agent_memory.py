@@ -6538,8 +6538,7 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
     def at(self, number: int) -> Memory:
         """The memory of a document, with its recalls that are not in the file yet."""
         memory = self.written(number)
-        touch = self.counts.get(memory.id) if self.counts else None
-        return memory if touch is None else with_recalls(memory, touch)
+        return with_recalls(memory, self.counts.get(memory.id), memory) if self.counts else memory
 
     def written(self, number: int) -> Memory:
         """The memory of a document as the file has it.  StoreDamaged when its row cannot be read."""
@@ -6586,12 +6585,13 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
         return ((memory.id, memory) for memory in self.values())
 
 
-def with_recalls(memory: Memory, touch: Touch) -> Memory:
-    """The memory with what recalls made of it since its row was written; a row that counts as many has it already."""
-    _, count, importance, at = touch
-    if int(count) <= memory.access_count:
+def with_recalls(memory: Memory, touch: Touch | None, written: Memory | None) -> Memory:
+    """The memory with what recalls made of it since its row was `written`; one that counts as many has it already.  A rank that
+    somebody gave it meanwhile stays, unless recalls changed it, too."""
+    if touch is None or int(touch[1]) <= memory.access_count:
         return memory
-    return replace(memory, access_count=int(count), importance=int(importance), last_accessed=at)
+    rank = memory.importance if written and int(touch[2]) == written.importance else int(touch[2])
+    return replace(memory, access_count=int(touch[1]), importance=rank, last_accessed=touch[3])
 
 
 class Snapshot(Record):
@@ -7450,11 +7450,12 @@ class Store:
                 draft.puts[id] = old             # a page that is gone is written again
                 continue
             number = draft.seen.memories.number(id) if old else -1
-            known = [old, *([draft.seen.memories.written(number)] if number >= 0 else [])] if old else []
-            if text is None or text in [page(memory).encode() for memory in known]:
+            written = draft.seen.memories.written(number) if number >= 0 else None
+            if text is None or text in [page(memory).encode() for memory in (old, written) if memory]:
                 continue
             try:
                 new = self._honoured(from_page(text.decode("utf-8")), id, old)
+                new = with_recalls(new, draft.seen.memories.counts.get(id), written)
             except (ValueError, AgentMemoryError) as fault:
                 self._unreadable[id] = str(fault)
                 self.warn(f"store/{id}.md cannot be read and was left as it is: {fault}")
@@ -7551,9 +7552,6 @@ class Store:
         draft = Draft(seen)
         edited = self._edited(seen)
         if edited:
-            if seen.memories.counts:                 # else a page that lacks recalls only would look edited
-                self.commit(draft)
-                draft = Draft(self.load())
             count = self.fold(draft, edited)
             if count and not seen.signature:
                 self.warn(f"index.json was missing and was rebuilt from {count} pages")
@@ -7596,7 +7594,7 @@ class Store:
             text = self._text("index.json") or ""
         except StoreDamaged:
             text = ""
-        draft = Draft(Snapshot(self._shelf(Rows(), None, {}), ()))
+        draft = Draft(Snapshot(Shelf(Rows(), None, {}, {}, _done), ()))      # recalls that wait go on waiting: no page has them
         for id, memory in _salvaged(text).items():
             draft.memories[id] = memory
         self.fold(draft, sorted(self.pages()))
@@ -8538,10 +8536,15 @@ def _write_at(path: str, pieces: Iterable[tuple[int, bytes]]) -> None:
 
 
 def _append(path: str, text: str) -> None:
-    """Add to a file that may lose its end in a power cut."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+    """Add lines to a file that may lose its end in a power cut; after a line that was cut short a new one begins."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
     try:
-        os.write(descriptor, text.encode())
+        if os.fstat(descriptor).st_size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            text = text if os.read(descriptor, 1) == b"\n" else "\n" + text
+        data = text.encode()
+        if os.write(descriptor, data) < len(data):
+            raise OSError(f"{path} could not be written to its end")
     finally:
         os.close(descriptor)
 
@@ -8578,6 +8581,10 @@ def _reader(path: str, mark: Sequence[int] | None = None) -> Callable[[int, int]
 
 def _nothing(place: int, size: int) -> bytes:
     return b""
+
+
+def _done() -> None:
+    pass
 
 
 def _unlink(path: str) -> None:

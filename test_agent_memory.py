@@ -5984,6 +5984,9 @@ class Large(Spec):
             log.write(f"{id}\t9\nmem_nonsense\tx\t5\t2026\n\xff\n{id}\t7".encode("latin-1"))
 
         self.assertEqual(self.reopen(config=self.SMALL).get(id).access_count, 1)
+        for count in (2, 3):
+            self.memory.recall("redis cluster")
+            self.assertEqual(self.reopen(config=self.SMALL).get(id).access_count, count)
 
     def test_counts_seen_twice_count_once(self) -> None:
         id = self.memory.remember("Redis runs in cluster mode").id
@@ -6001,7 +6004,10 @@ class Large(Spec):
             "sync": lambda: self.memory.sync(), "doctor --fix": lambda: self.memory.doctor(fix=True),
             "small again": lambda: self.reopen().recall("redis"),
             "laid out otherwise": lambda: (self.root / "index.json").write_text(json.dumps(self.index(), indent=1)),
-            "as it is": lambda: None}
+            "no index": lambda: (self.root / "index.json").unlink(), "as it is": lambda: None,
+            "no index for a moment": lambda: ((self.root / "index.json").write_bytes(b""), self.reopen().list()),
+            "edited, and verified": lambda: (self.rank(), self.reopen(config=self.SMALL).verify(self.memory.list()[0].id)),
+            "edited, and looked at": lambda: (self.rank(), self.reopen().list())}
         if HAS_CRYPTOGRAPHY:
             steps["encrypted"] = lambda: self.environment.update(AGENT_MEMORY_ENCRYPT="on")
         for name, step in steps.items():
@@ -6018,6 +6024,21 @@ class Large(Spec):
                 kept = self.reopen(config=self.SMALL).get(id)
                 self.assertEqual((kept.access_count, kept.importance), (13 if name == "small again" else 12, 6))
                 self.assertIn(f"access_count: {kept.access_count}\n", self.page(id))
+                self.assertEqual(kept.category, "decision" if "edited" in name else "general")
+
+    def rank(self) -> None:
+        """Somebody gives the one memory another category on its page."""
+        [path] = (self.root / "store").iterdir()
+        path.write_text(path.read_text().replace("category: general", "category: decision"))
+
+    def test_a_rank_given_by_hand_stays_when_recalls_wait(self) -> None:
+        id = self.memory.remember("Redis runs in cluster mode").id
+        self.memory.recall("redis")
+        path = self.root / "store" / f"{id}.md"
+        path.write_text(self.page(id).replace("importance: 5", "importance: 8"))
+        self.memory.verify(id)
+
+        self.assertEqual((self.memory.get(id).importance, self.memory.get(id).access_count), (8, 1))
 
     def test_counts_nobody_could_have_counted_are_not_taken_in(self) -> None:
         id = self.memory.remember("Redis runs in cluster mode").id

@@ -7100,10 +7100,11 @@ class Store:
     def _recounted(self, lock: Lock, seen: Snapshot, touched: dict[str, Memory]) -> bool:
         """Pages and index.json with other counts, and as old as they were: whoever edits a page meanwhile makes it newer.
 
-        False, and nothing done, where the pages were not looked at or one of these differs from the index.
+        False, and nothing done, where the pages were not looked at, one of these differs from the index, or encryption was just
+        turned on or off.
         """
         looked = seen.signature == self._looked and len(seen.memories) <= self._settings["store"]["watch_pages"]
-        if seen.memories.counts or not looked or os.path.exists(self.path(".journal.json")):
+        if seen.memories.counts or not looked or os.path.exists(self.path(".journal.json")) or self._vault.on() != self.sealed():
             return False
         before = {id: seen.memories.written(seen.memories.number(id)) for id in touched}
         was = {id: page(memory) for id, memory in before.items()}
@@ -7286,16 +7287,18 @@ class Store:
         """
         found = self.vectors_of()
         same = made_by(found, of)
-        lines, places, name = self._vector_lines() if same else (None, Places(), "")
-        old = self.vectors()["vectors"] if same and lines is None else {}
+        sealed = self._vault.on()                    # then nothing is copied: the file may still be in the clear
+        lines, places, name = self._vector_lines() if same and not sealed else (None, Places(), "")
+        held = self.vectors() if same and lines is None else {"vectors": {}}
+        old, broken = held["vectors"], same and lines is None and "backend" not in held and self.mark_of("vectors.json")
         gone = gone & {key_of("id", id) for id in old} if lines is None else {key for key in gone if places.number(key) >= 0}
-        if not new and not gone:
+        if not new and not gone and not broken:      # what cannot be read may hold anything
             return
         changes: dict[int, bytes | None] = {key_of("id", id): _entry_line(id, vector) for id, vector in {**old, **new}.items()}
         changes |= dict.fromkeys(gone)
         empty = empty_vectors(found if same else of)
         splice, put = (lines or Lines(_nothing, 0, empty[:-3] + b"\n", _GRAPH_FRAME[1])).changed(changes, places)
-        if self._vault.on():
+        if sealed:
             self.write("vectors.json", b"".join(splice.whole(empty)).decode())
             return
         _replace_file(self.path("vectors.json"), splice.whole(empty), self.path("vectors.json"))
@@ -7542,15 +7545,13 @@ class Store:
             seen = self._rebuilt(fault)
         # Pages are written inside a commit alone, and one that was cut short left a journal or is in a small store.
         self._sweep(interrupted or len(seen.memories) <= self._settings["store"]["watch_pages"])
+        edited = self._edited(seen)                      # now: what follows makes index.json newer than they are
+        if self._convert():                              # before anything is copied from a file in the clear into a sealed one
+            seen = self.load()
         if interrupted:
-            journal = self.json(".journal.json")
-            if isinstance(journal, dict) and journal.get("verb") == "forget":
-                self.uncache((), "segment")              # its words stand there as hashes
-            self._apply(*_journalled(journal))
-            self._close_journal(str(journal.get("verb", "")) if isinstance(journal, dict) else "")
+            self._finish()
             seen = self.load()
         draft = Draft(seen)
-        edited = self._edited(seen)
         if edited:
             count = self.fold(draft, edited)
             if count and not seen.signature:
@@ -7559,14 +7560,20 @@ class Store:
             if not draft.puts and seen.signature and not self._unreadable:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
             draft = Draft(self.load())
-        if self._convert():
-            draft = Draft(self.load())
         return draft
+
+    def _finish(self) -> None:
+        """Do the rest of a change that was interrupted, as its journal tells."""
+        journal = self.json(".journal.json")
+        if isinstance(journal, dict) and journal.get("verb") == "forget":
+            self.uncache((), "segment")                  # its words stand there as hashes
+        self._apply(*_journalled(journal))
+        self._close_journal(str(journal.get("verb", "")) if isinstance(journal, dict) else "")
 
     def _convert(self) -> bool:
         """Where encryption was just turned on or off, write every JSON file anew; returns whether it was."""
-        on = self._vault.on()                            # without an index it is for the conversations that may lie there
-        if on == (_begins(self.path("index.json")) == _SEALED):
+        on, begins = self._vault.on(), _begins(self.path("index.json"))
+        if begins and on == (begins == _SEALED):         # without an index it is for what else may lie there
             return False
         sealed = set(self._vault.sealed_files())
         there = [*self.archived_talks(), *(f"backups/{name}" for name in self.backup_names()), *_SEALABLE]
@@ -7578,7 +7585,8 @@ class Store:
             _unlink(self.path(_SPARE))
             for name in wrong:
                 if (data := self._opened_bytes(name)) is not None:
-                    _replace_file(self.path(name), [self._vault.seal(data)])
+                    written = (_mark_of(self.path(name)) or (0,))[0]      # as before: a page that was edited since stays newer
+                    _replace_file(self.path(name), [self._vault.seal(data)], time=written)
         return True
 
     def _sweep(self, pages: bool) -> None:
@@ -8071,6 +8079,8 @@ class Store:
                 yield Finding("foreign note", f"store/{name}", "not ours; it is left alone", trouble=False)
 
     def _derived_drift(self, seen: Snapshot) -> Iterator[Finding]:
+        if self._vector_lines()[0] is None and self.mark_of("vectors.json") and self.json("vectors.json") is None:
+            yield Finding("vectors stale", "vectors.json", "it cannot be read; its vectors are made anew")
         if stale := len(self.vector_keys() - set(seen.memories.rows.keys)):
             yield Finding("vectors stale", "vectors.json", f"{stale} vectors of memories that are gone")
         stored = self.json("graph.json")

@@ -633,6 +633,16 @@ class Forgetting(Spec):
         self.assertNotIn(b"from a talk", self.on_disk())
         self.assertEqual(len(self.index()), 1)
 
+    def test_its_vector_leaves_a_file_that_nobody_can_read(self) -> None:
+        id = self.memory.remember("owls fly at night").id
+        self.memory.vsearch("owls")
+        vectors = self.root / "vectors.json"
+        vectors.write_bytes(vectors.read_bytes()[:-9])
+        self.reopen().forget(id)
+
+        self.assertNotIn(id.encode(), vectors.read_bytes())
+        self.assertEqual(json.loads(vectors.read_bytes())["vectors"], {})
+
     def test_what_was_taken_back_can_be_forgotten(self) -> None:
         id = self.memory.remember("a thing said by mistake").id
         self.memory.undo()
@@ -1824,6 +1834,7 @@ class Repair(Spec):
             ("graph stale", lambda: (self.root / "graph.json").write_text('{"entities": {}}')),
             ("vectors stale", lambda: (self.root / "vectors.json").write_text(
                 '{"backend": "local", "model": "hash", "dim": 2048, "vectors": {"mem_20200101_000000_dead": {"1": 1.0}}}')),
+            ("vectors stale", lambda: (self.root / "vectors.json").write_text('{"backend": "local", "vectors": {\n"mem_2020')),
             ("loose", lambda: page.chmod(0o644)), ("loose", lambda: self.root.chmod(0o755)),
             ("leftover", lambda: (self.root / "index.json.1.aa.tmp~").write_text("half")),
             ("missing", lambda: (self.root / "index.json").unlink()),
@@ -2121,6 +2132,34 @@ class Encryption(Spec):
         readable = [name for name, data in self.files().items() if b"release branch" in data and not name.endswith(".md")]
         self.assertEqual(readable, [])
         self.assertEqual(self.reopen().stats().total, 3)
+
+    def test_whatever_comes_first_after_it_was_turned_on_or_off_finds_everything(self) -> None:
+        texts = ["we deploy from the release branch", "apples are red", "the sky is blue"]
+        firsts: dict[str, Callable[[str], object]] = {
+            "recall": lambda id: self.memory.recall("release branch"), "vsearch": lambda id: self.memory.vsearch("release branch"),
+            "nothing found": lambda id: self.memory.recall("xylophone"), "edited": lambda id: self.by_hand(id),
+            "interrupted": lambda id: (self.root / ".undo.json").rename(self.root / ".journal.json"),
+            "no index": lambda id: (self.root / "index.json").unlink()}
+        for (name, first), on in itertools.product(firsts.items(), (True, False)):
+            with self.subTest(name, on=on):
+                shutil.rmtree(self.root, ignore_errors=True)
+                self.environment["AGENT_MEMORY_ENCRYPT"] = "off" if on else "on"
+                id, *_ = [self.reopen().remember(text).id for text in texts]
+                self.memory.vsearch("release branch")
+                self.environment["AGENT_MEMORY_ENCRYPT"] = "on" if on else "off"
+                self.reopen()
+                first(id)
+                self.assertEqual({one.content for one in self.reopen().list()},
+                                 {*texts[1:], "we ship from the release branch" if name == "edited" else texts[0]})
+                self.assertEqual(self.memory.get(id).access_count, name == "recall")
+                self.memory.verify(id)
+
+                begun = {name: (self.root / name).read_bytes().startswith(b"gAAAA") for name in am._SEALABLE if (self.root / name).exists()}
+                self.assertEqual(set(begun.values()), {on}, begun)
+
+    def by_hand(self, id: str) -> None:
+        path = self.root / "store" / f"{id}.md"
+        path.write_text(self.page(id).replace("deploy", "ship"), encoding="utf-8")
 
 
 # ── Masking ──────────────────────────────────────────────────────────────────
@@ -7446,7 +7485,7 @@ class Chinese(Spec):
         spoken, data = self.chinese("doctor"), self.chinese("doctor", "--json").json
 
         for line in spoken.out.splitlines():
-            self.assertRegex(line, "^(残留文件|权限过宽|页面不可读|外来笔记|定时|--fix) ")
+            self.assertRegex(line, "^(残留文件|权限过宽|页面不可读|外来笔记|向量过时|定时|--fix) ")
         self.assertIn("没有头部（---）", spoken.out)
         self.assertIn("注意：vectors.json 无法读取，已重建", spoken.err)
         self.assertIn("vectors.json 无法读取，已重建", data["warnings"])

@@ -257,6 +257,7 @@ a copy of {}; merge it by hand and delete it ⇒ {} 的副本，请手工合并�
 foreign note ⇒ 外来笔记
 not ours; it is left alone ⇒ 不是我们的文件，不会动它
 vectors stale ⇒ 向量过时
+it cannot be read; its vectors are made anew ⇒ 无法读取；其中的向量会重新生成
 {} vectors of memories that are gone ⇒ {} 个向量的记忆已不在
 graph stale ⇒ 图谱过时
 it differs from what the memories say ⇒ 与记忆内容不一致

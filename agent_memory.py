@@ -436,7 +436,7 @@ class Pruned(Record):
     archived: int = 0
     deleted: int = 0
     archive: str | None = None
-    troubled: tuple[Leaving, ...] = ()   # kept, for their date says nothing
+    troubled: tuple[Leaving, ...] = ()   # kept, for their date or their page says nothing
 
 
 class Forgotten(Record):
@@ -6650,6 +6650,7 @@ class Draft:
         self.order: list[str] = []       # what was put, one after the other
         self.drops: list[str] = []
         self.lifted = False              # a person said again what had been forgotten
+        self.by_hand: dict[str, Memory] = {}     # as their pages say, where nobody had looked at those yet
 
     def put(self, memory: Memory) -> None:
         """Add a memory, or replace the one with its id."""
@@ -7428,6 +7429,10 @@ class Store:
             newer += [id for id in seen.memories if id not in there]
         return [id for id in newer if id not in self._unreadable]
 
+    def unreadable(self, id: str) -> str:
+        """Why the page of a memory could not be read when it was last looked at, or ""."""
+        return self._unreadable.get(id, "")
+
     def new_id(self, draft: Draft) -> str:
         """An id nobody has: the second it was made, and four hexadecimal digits that are free."""
         moment = stamp(self._now()).translate(_DIGITS_ONLY)[:14]
@@ -7627,7 +7632,8 @@ class Store:
             self.backup()
         if verb or len(draft.memories) > self._settings["store"]["watch_pages"]:      # there nobody sees a newer page
             old = self.load().memories
-            before = [] if verb == "forget" else [old[id] for id in (*draft.puts, *draft.drops) if id in old]
+            before = [] if verb == "forget" else [draft.by_hand.get(id) or old[id]
+                                                  for id in (*draft.puts, *draft.drops) if id in old]
             self.write(".journal.json", {
                 "verb": verb, "at": stamp(self._now()), "puts": [to_row(memory) for memory in draft.puts.values()],
                 "drops": draft.drops, "before": [to_row(memory) for memory in before], "lifted": draft.lifted})
@@ -9711,11 +9717,11 @@ class AgentMemory:
             if not last.get("verb") or last["verb"] == "forget":
                 raise UnknownMemory("what was forgotten is erased and cannot come back" if last else "there is nothing to undo",
                                     "undo takes back the last change only")
-            before = {memory.id: memory for memory in last["before"]}
-            added = [memory.id for memory in last["puts"] if memory.id not in before and memory.id in draft.memories]
-            for memory in before.values():
-                now = draft.memories.get(memory.id, memory)          # recalls since then still count
-                draft.put(replace(memory, access_count=now.access_count, last_accessed=now.last_accessed))
+            before, put = ({memory.id: memory for memory in last[name]} for name in ("before", "puts"))
+            added = [id for id in put if id not in before and id in draft.memories]
+            self._look_at_pages(draft, [id for id in (*before, *added) if id in draft.memories])
+            for id, memory in before.items():
+                draft.put(taken_back(memory, put.get(id), draft.memories.get(id)))
             if last["lifted"]:                       # it had been forgotten on purpose, and is again
                 self._store.bury([draft.memories[id].content for id in added])
             for id in added:
@@ -9729,9 +9735,9 @@ class AgentMemory:
         """
         self._check_room(room)
         if dry_run:
-            return self._leaving(self._store.read().memories, room)
+            return self._leaving(Draft(self._store.read()), room)
         with self._store.transaction("prune") as draft:
-            found = self._leaving(draft.memories, room)
+            found = self._leaving(draft, room)
             if not found.expired:
                 return replace(found, dry_run=False)
             gone = [draft.memories[leaving.id] for leaving in found.expired]
@@ -9756,9 +9762,14 @@ class AgentMemory:
     def _current(self, draft: Draft, given: str) -> Memory:
         """The memory of an id as its page says now: in a large store nobody may have looked at a hand edit yet."""
         id = self._find(draft.memories, given).id
-        self._store.fold(draft, [id])
+        self._look_at_pages(draft, [id])
         memory: Memory = draft.memories[id]
         return memory
+
+    def _look_at_pages(self, draft: Draft, ids: Collection[str]) -> None:
+        """Take in what the pages of these say.  That is no part of what `undo` takes back."""
+        self._store.fold(draft, ids)
+        draft.by_hand |= {id: draft.puts[id] for id in ids if id in draft.puts}
 
     def _drop(self, draft: Draft, *ids: str) -> None:
         """Take memories out of a draft, and every link that points at them."""
@@ -9768,14 +9779,19 @@ class AgentMemory:
             if other.conflicts or other.updates or other.dismissed:
                 draft.put(unlinked(other, *ids))
 
-    def _leaving(self, memories: Mapping[str, Memory], room: str | None) -> Pruned:
-        """What a prune would take now, and what it keeps only because its date says nothing."""
-        here = [memory for memory in memories.values() if room in (None, memory.room)]
-        now = self.now()
-        reasons = plan(here, now, self.settings["pruning"], self.settings.rooms)
+    def _leaving(self, draft: Draft, room: str | None) -> Pruned:
+        """What a prune would take now, also by its page, and what it keeps only because its date or its page says nothing."""
+        here = [memory for memory in draft.memories.values() if room in (None, memory.room)]
+        now, rules, rooms = self.now(), self.settings["pruning"], self.settings.rooms
+        reasons = plan(here, now, rules, rooms)
+        self._look_at_pages(draft, reasons)          # somebody may have verified it there
+        paged = [draft.memories[id] for id in reasons]
+        unread = {memory.id: why for memory in paged if (why := self._store.unreadable(memory.id))}
+        reasons = plan([memory for memory in paged if memory.id not in unread and room in (None, memory.room)], now, rules, rooms)
         troubled = [Leaving(m.id, trouble, m.content) for m in here if (trouble := date_trouble(m, now))]
-        return Pruned(True, tuple(Leaving(id, why, memories[id].content) for id, why in reasons.items()),
-                      len(memories), troubled=tuple(troubled))
+        troubled += [Leaving(id, f"its page cannot be read: {why}", draft.memories[id].content) for id, why in unread.items()]
+        return Pruned(True, tuple(Leaving(id, why, draft.memories[id].content) for id, why in reasons.items()),
+                      len(draft.memories), troubled=tuple(troubled))
 
     def restore(self, name: str) -> tuple[Memory, ...]:
         """Bring back what a prune took: one memory by id, or a whole archive by its name.
@@ -10947,6 +10963,20 @@ def merged(old: Memory, new: Memory) -> Memory:
         room=new.room if category == new.category else old.room, importance=max(old.importance, new.importance),
         execution_verified=old.execution_verified or new.execution_verified,
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
+
+
+_WORDING = ("content", "redacted", "history", "updated_at")
+
+
+def taken_back(before: Memory, put: Memory | None, now: Memory | None) -> Memory:
+    """A memory as it was before a change that `put` another, with what became of that one since: recalls still count, and what
+    somebody wrote into its page stays."""
+    if now is None:
+        return before
+    if put is None:                                  # it was dropped, and is there again
+        return replace(before, access_count=now.access_count, last_accessed=now.last_accessed)
+    changed = {field for field, value in vars(now).items() if value != getattr(put, field)}
+    return replace(before, **{field: getattr(now, field) for field in changed.union(_WORDING if "content" in changed else ())})
 
 
 def tells(turn: Mapping[str, Any], memory: Memory, said: Iterable[str]) -> bool:

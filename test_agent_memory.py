@@ -806,6 +806,62 @@ class HandEdits(Spec):
                 self.assertEqual(self.reopen().recall("sound memory")[0].id, other)
                 self.assertEqual(self.memory.get(id).content, "text under odd values")
 
+    def test_a_prune_goes_by_what_the_pages_say_however_large_the_store(self) -> None:
+        self.reopen(config=Large.SMALL)
+        ids = [self.memory.remember(text).id for text in ("owls fly at night", "the printer is upstairs", "apples are red", "figs")]
+        self.rewrite(ids[0], lambda text: text.replace("execution_verified: false", "execution_verified: true"))
+        self.rewrite(ids[1], lambda text: text.replace("upstairs", "in the cellar"))
+        self.rewrite(ids[2], lambda text: text.replace("importance: 5", "importance: [5"))
+        broken = self.page(ids[2])
+        self.days_pass(8)
+        shown = self.memory.prune(dry_run=True)
+        done = self.memory.prune(dry_run=False)
+
+        for found in (shown, done):
+            self.assertEqual(([one.id for one in found.expired], [one.id for one in found.troubled]), ([ids[1], ids[3]], [ids[2]]))
+        self.assertEqual({memory.id for memory in self.memory.list()}, {ids[0], ids[2]})
+        self.assertEqual(self.page(ids[2]), broken)
+        self.assertEqual(self.memory.restore(ids[1])[0].content, "the printer is in the cellar")
+
+    def test_what_was_written_into_a_page_survives_an_undo(self) -> None:
+        for config in ({}, Large.SMALL):
+            for when in ("before", "after"):
+                self.reopen(config=config)
+                id = self.memory.remember(f"the printer of {when} {len(config)} is upstairs").id
+                other = self.memory.remember(f"owls {when} {len(config)}").id
+                for moment in ("before", "after"):
+                    if moment == when:
+                        self.rewrite(id, lambda text: text.replace("upstairs", "in the cellar"))
+                    if moment == "before":
+                        self.memory.verify(id)
+                self.memory.undo()
+                with self.subTest(when, **config):
+                    self.assertIn("in the cellar", self.page(id))
+                    self.assertEqual([self.reopen(config=config).get(id).execution_verified, self.memory.get(other).id], [False, other])
+                    self.assertIn("in the cellar", self.memory.get(id).content)
+                    self.memory.undo()
+                    self.assertIn("in the cellar", self.memory.get(id).content)
+                    self.assertTrue(self.memory.get(id).execution_verified)
+
+    def test_what_recalls_made_of_a_rank_survives_an_undo(self) -> None:
+        id = self.memory.remember("the sky is blue").id
+        self.memory.verify(id)
+        for _ in range(10):
+            self.memory.recall("sky")
+        self.memory.undo()
+
+        self.assertEqual((self.memory.get(id).access_count, self.memory.get(id).importance), (10, 6))
+
+    def test_a_page_edited_after_a_crash_is_taken_in_when_the_rest_is_done(self) -> None:
+        id, other = self.memory.remember("the printer is upstairs").id, self.memory.remember("owls fly at night").id
+        (self.root / ".undo.json").rename(self.root / ".journal.json")
+        path = self.root / "store" / f"{id}.md"
+        path.write_text(self.page(id).replace("upstairs", "in the cellar"), encoding="utf-8")
+        time.sleep(0.02)
+
+        self.assertEqual(self.reopen().get(id).content, "the printer is in the cellar")
+        self.assertEqual(self.memory.get(other).content, "owls fly at night")
+
     def test_notes_and_conflict_copies_of_the_user_are_not_touched(self) -> None:
         id = self.memory.remember("a thing worth keeping").id
         mine = {"my-own-note.md": "no front matter", f"{id} (1).md": self.page(id)}

@@ -272,6 +272,7 @@ a conversation holds what today's rules mask ⇒ 对话存档含有现行规则�
 odd date ⇒ 日期异常
 {}; it is kept whatever its age ⇒ {}；不论多旧都会保留
 its date cannot be read: {} ⇒ 日期无法读取：{}
+its page cannot be read: {} ⇒ 页面无法读取：{}
 its date lies in the future: {} ⇒ 日期在未来：{}
 cron failed ⇒ 沉淀失败
 its last run said: {} ⇒ 上次运行报告：{}

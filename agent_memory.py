@@ -9654,7 +9654,7 @@ class AgentMemory:
         """Erase a memory: page, index, vector, graph, backups and archives; digests cannot bring it back."""
         with self._store.transaction("forget") as draft:
             try:
-                memory = self._find(draft.memories, id)
+                memory = self._current(draft, id)    # what somebody wrote into its page is forgotten, too
             except UnknownMemory:                    # pruned already, and still in an archive
                 memory = self._find(self._store.kept_elsewhere() | dict(draft.memories), id)
             forgotten = self._erased(draft, memory)
@@ -9739,6 +9739,7 @@ class AgentMemory:
         with self._store.transaction("prune") as draft:
             found = self._leaving(draft, room)
             if not found.expired:
+                draft.puts.clear()                   # what pages said is for `sync`; `undo` still takes back what came before
                 return replace(found, dry_run=False)
             gone = [draft.memories[leaving.id] for leaving in found.expired]
             archive = self._store.archive(gone)

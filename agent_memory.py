@@ -516,7 +516,7 @@ class Pruned(Record):
     archived: int = 0
     deleted: int = 0
     archive: str | None = None
-    troubled: tuple[Leaving, ...] = ()   # kept, for their date says nothing
+    troubled: tuple[Leaving, ...] = ()   # kept, for their date or their page says nothing
 
 
 class Forgotten(Record):
@@ -6735,8 +6735,7 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
     def at(self, number: int) -> Memory:
         """The memory of a document, with its recalls that are not in the file yet."""
         memory = self.written(number)
-        touch = self.counts.get(memory.id) if self.counts else None
-        return memory if touch is None else with_recalls(memory, touch)
+        return with_recalls(memory, self.counts.get(memory.id), memory) if self.counts else memory
 
     def written(self, number: int) -> Memory:
         """The memory of a document as the file has it.  StoreDamaged when its row cannot be read."""
@@ -6783,12 +6782,13 @@ class Shelf(Mapping):                                 # type: ignore[type-arg]
         return ((memory.id, memory) for memory in self.values())
 
 
-def with_recalls(memory: Memory, touch: Touch) -> Memory:
-    """The memory with what recalls made of it since its row was written; a row that counts as many has it already."""
-    _, count, importance, at = touch
-    if int(count) <= memory.access_count:
+def with_recalls(memory: Memory, touch: Touch | None, written: Memory | None) -> Memory:
+    """The memory with what recalls made of it since its row was `written`; one that counts as many has it already.  A rank that
+    somebody gave it meanwhile stays, unless recalls changed it, too."""
+    if touch is None or int(touch[1]) <= memory.access_count:
         return memory
-    return replace(memory, access_count=int(count), importance=int(importance), last_accessed=at)
+    rank = memory.importance if written and int(touch[2]) == written.importance else int(touch[2])
+    return replace(memory, access_count=int(touch[1]), importance=rank, last_accessed=touch[3])
 
 
 class Snapshot(Record):
@@ -6847,6 +6847,7 @@ class Draft:
         self.order: list[str] = []       # what was put, one after the other
         self.drops: list[str] = []
         self.lifted = False              # a person said again what had been forgotten
+        self.by_hand: dict[str, Memory] = {}     # as their pages say, where nobody had looked at those yet
 
     def put(self, memory: Memory) -> None:
         """Add a memory, or replace the one with its id."""
@@ -7301,10 +7302,11 @@ class Store:
     def _recounted(self, lock: Lock, seen: Snapshot, touched: dict[str, Memory]) -> bool:
         """Pages and index.json with other counts, and as old as they were: whoever edits a page meanwhile makes it newer.
 
-        False, and nothing done, where the pages were not looked at or one of these differs from the index.
+        False, and nothing done, where the pages were not looked at, one of these differs from the index, or encryption was just
+        turned on or off.
         """
         looked = seen.signature == self._looked and len(seen.memories) <= self._settings["store"]["watch_pages"]
-        if seen.memories.counts or not looked or os.path.exists(self.path(".journal.json")):
+        if seen.memories.counts or not looked or os.path.exists(self.path(".journal.json")) or self._vault.on() != self.sealed():
             return False
         before = {id: seen.memories.written(seen.memories.number(id)) for id in touched}
         was = {id: page(memory) for id, memory in before.items()}
@@ -7487,16 +7489,18 @@ class Store:
         """
         found = self.vectors_of()
         same = made_by(found, of)
-        lines, places, name = self._vector_lines() if same else (None, Places(), "")
-        old = self.vectors()["vectors"] if same and lines is None else {}
+        sealed = self._vault.on()                    # then nothing is copied: the file may still be in the clear
+        lines, places, name = self._vector_lines() if same and not sealed else (None, Places(), "")
+        held = self.vectors() if same and lines is None else {"vectors": {}}
+        old, broken = held["vectors"], same and lines is None and "backend" not in held and self.mark_of("vectors.json")
         gone = gone & {key_of("id", id) for id in old} if lines is None else {key for key in gone if places.number(key) >= 0}
-        if not new and not gone:
+        if not new and not gone and not broken:      # what cannot be read may hold anything
             return
         changes: dict[int, bytes | None] = {key_of("id", id): _entry_line(id, vector) for id, vector in {**old, **new}.items()}
         changes |= dict.fromkeys(gone)
         empty = empty_vectors(found if same else of)
         splice, put = (lines or Lines(_nothing, 0, empty[:-3] + b"\n", _GRAPH_FRAME[1])).changed(changes, places)
-        if self._vault.on():
+        if sealed:
             self.write("vectors.json", b"".join(splice.whole(empty)).decode())
             return
         _replace_file(self.path("vectors.json"), splice.whole(empty), self.path("vectors.json"))
@@ -7626,6 +7630,10 @@ class Store:
             newer += [id for id in seen.memories if id not in there]
         return [id for id in newer if id not in self._unreadable]
 
+    def unreadable(self, id: str) -> str:
+        """Why the page of a memory could not be read when it was last looked at, or ""."""
+        return self._unreadable.get(id, "")
+
     def new_id(self, draft: Draft) -> str:
         """An id nobody has: the second it was made, and four hexadecimal digits that are free."""
         moment = stamp(self._now()).translate(_DIGITS_ONLY)[:14]
@@ -7651,11 +7659,12 @@ class Store:
                 draft.puts[id] = old             # a page that is gone is written again
                 continue
             number = draft.seen.memories.number(id) if old else -1
-            known = [old, *([draft.seen.memories.written(number)] if number >= 0 else [])] if old else []
-            if text is None or text in [page(memory).encode() for memory in known]:
+            written = draft.seen.memories.written(number) if number >= 0 else None
+            if text is None or text in [page(memory).encode() for memory in (old, written) if memory]:
                 continue
             try:
                 new = self._honoured(from_page(text.decode("utf-8")), id, old)
+                new = with_recalls(new, draft.seen.memories.counts.get(id), written)
             except (ValueError, AgentMemoryError) as fault:
                 self._unreadable[id] = str(fault)
                 self.warn(f"store/{id}.md cannot be read and was left as it is: {fault}")
@@ -7742,19 +7751,14 @@ class Store:
             seen = self._rebuilt(fault)
         # Pages are written inside a commit alone, and one that was cut short left a journal or is in a small store.
         self._sweep(interrupted or len(seen.memories) <= self._settings["store"]["watch_pages"])
+        edited = self._edited(seen)                      # now: what follows makes index.json newer than they are
+        if self._convert():                              # before anything is copied from a file in the clear into a sealed one
+            seen = self.load()
         if interrupted:
-            journal = self.json(".journal.json")
-            if isinstance(journal, dict) and journal.get("verb") == "forget":
-                self.uncache((), "segment")              # its words stand there as hashes
-            self._apply(*_journalled(journal))
-            self._close_journal(str(journal.get("verb", "")) if isinstance(journal, dict) else "")
+            self._finish()
             seen = self.load()
         draft = Draft(seen)
-        edited = self._edited(seen)
         if edited:
-            if seen.memories.counts:                 # else a page that lacks recalls only would look edited
-                self.commit(draft)
-                draft = Draft(self.load())
             count = self.fold(draft, edited)
             if count and not seen.signature:
                 self.warn(f"index.json was missing and was rebuilt from {count} pages")
@@ -7762,14 +7766,20 @@ class Store:
             if not draft.puts and seen.signature and not self._unreadable:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
             draft = Draft(self.load())
-        if self._convert():
-            draft = Draft(self.load())
         return draft
+
+    def _finish(self) -> None:
+        """Do the rest of a change that was interrupted, as its journal tells."""
+        journal = self.json(".journal.json")
+        if isinstance(journal, dict) and journal.get("verb") == "forget":
+            self.uncache((), "segment")                  # its words stand there as hashes
+        self._apply(*_journalled(journal))
+        self._close_journal(str(journal.get("verb", "")) if isinstance(journal, dict) else "")
 
     def _convert(self) -> bool:
         """Where encryption was just turned on or off, write every JSON file anew; returns whether it was."""
-        on = self._vault.on()                            # without an index it is for the conversations that may lie there
-        if on == (_begins(self.path("index.json")) == _SEALED):
+        on, begins = self._vault.on(), _begins(self.path("index.json"))
+        if begins and on == (begins == _SEALED):         # without an index it is for what else may lie there
             return False
         sealed = set(self._vault.sealed_files())
         there = [*self.archived_talks(), *(f"backups/{name}" for name in self.backup_names()), *_SEALABLE]
@@ -7781,7 +7791,8 @@ class Store:
             _unlink(self.path(_SPARE))
             for name in wrong:
                 if (data := self._opened_bytes(name)) is not None:
-                    _replace_file(self.path(name), [self._vault.seal(data)])
+                    written = (_mark_of(self.path(name)) or (0,))[0]      # as before: a page that was edited since stays newer
+                    _replace_file(self.path(name), [self._vault.seal(data)], time=written)
         return True
 
     def _sweep(self, pages: bool) -> None:
@@ -7797,7 +7808,7 @@ class Store:
             text = self._text("index.json") or ""
         except StoreDamaged:
             text = ""
-        draft = Draft(Snapshot(self._shelf(Rows(), None, {}), ()))
+        draft = Draft(Snapshot(Shelf(Rows(), None, {}, {}, _done), ()))      # recalls that wait go on waiting: no page has them
         for id, memory in _salvaged(text).items():
             draft.memories[id] = memory
         self.fold(draft, sorted(self.pages()))
@@ -7822,7 +7833,8 @@ class Store:
             self.backup()
         if verb or len(draft.memories) > self._settings["store"]["watch_pages"]:      # there nobody sees a newer page
             old = self.load().memories
-            before = [] if verb == "forget" else [old[id] for id in (*draft.puts, *draft.drops) if id in old]
+            before = [] if verb == "forget" else [draft.by_hand.get(id) or old[id]
+                                                  for id in (*draft.puts, *draft.drops) if id in old]
             self.write(".journal.json", {
                 "verb": verb, "at": stamp(self._now()), "puts": [to_row(memory) for memory in draft.puts.values()],
                 "drops": draft.drops, "before": [to_row(memory) for memory in before], "lifted": draft.lifted})
@@ -8275,6 +8287,8 @@ class Store:
                 yield Finding("foreign note", f"store/{name}", "not ours; it is left alone", trouble=False)
 
     def _derived_drift(self, seen: Snapshot) -> Iterator[Finding]:
+        if self._vector_lines()[0] is None and self.mark_of("vectors.json") and self.json("vectors.json") is None:
+            yield Finding("vectors stale", "vectors.json", "it cannot be read; its vectors are made anew")
         if stale := len(self.vector_keys() - set(seen.memories.rows.keys)):
             yield Finding("vectors stale", "vectors.json", f"{stale} vectors of memories that are gone")
         stored = self.json("graph.json")
@@ -8738,10 +8752,15 @@ def _write_at(path: str, pieces: Iterable[tuple[int, bytes]]) -> None:
 
 
 def _append(path: str, text: str) -> None:
-    """Add to a file that may lose its end in a power cut."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+    """Add lines to a file that may lose its end in a power cut; after a line that was cut short a new one begins."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
     try:
-        os.write(descriptor, text.encode())
+        if os.fstat(descriptor).st_size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            text = text if os.read(descriptor, 1) == b"\n" else "\n" + text
+        data = text.encode()
+        if os.write(descriptor, data) < len(data):
+            raise OSError(f"{path} could not be written to its end")
     finally:
         os.close(descriptor)
 
@@ -8778,6 +8797,10 @@ def _reader(path: str, mark: Sequence[int] | None = None) -> Callable[[int, int]
 
 def _nothing(place: int, size: int) -> bytes:
     return b""
+
+
+def _done() -> None:
+    pass
 
 
 def _unlink(path: str) -> None:
@@ -9833,7 +9856,7 @@ class AgentMemory:
         """Erase a memory: page, index, vector, graph, backups and archives; digests cannot bring it back."""
         with self._store.transaction("forget") as draft:
             try:
-                memory = self._find(draft.memories, id)
+                memory = self._current(draft, id)    # what somebody wrote into its page is forgotten, too
             except UnknownMemory:                    # pruned already, and still in an archive
                 memory = self._find(self._store.kept_elsewhere() | dict(draft.memories), id)
             forgotten = self._erased(draft, memory)
@@ -9896,11 +9919,11 @@ class AgentMemory:
             if not last.get("verb") or last["verb"] == "forget":
                 raise UnknownMemory("what was forgotten is erased and cannot come back" if last else "there is nothing to undo",
                                     "undo takes back the last change only")
-            before = {memory.id: memory for memory in last["before"]}
-            added = [memory.id for memory in last["puts"] if memory.id not in before and memory.id in draft.memories]
-            for memory in before.values():
-                now = draft.memories.get(memory.id, memory)          # recalls since then still count
-                draft.put(replace(memory, access_count=now.access_count, last_accessed=now.last_accessed))
+            before, put = ({memory.id: memory for memory in last[name]} for name in ("before", "puts"))
+            added = [id for id in put if id not in before and id in draft.memories]
+            self._look_at_pages(draft, [id for id in (*before, *added) if id in draft.memories])
+            for id, memory in before.items():
+                draft.put(taken_back(memory, put.get(id), draft.memories.get(id)))
             if last["lifted"]:                       # it had been forgotten on purpose, and is again
                 self._store.bury([draft.memories[id].content for id in added])
             for id in added:
@@ -9914,10 +9937,11 @@ class AgentMemory:
         """
         self._check_room(room)
         if dry_run:
-            return self._leaving(self._store.read().memories, room)
+            return self._leaving(Draft(self._store.read()), room)
         with self._store.transaction("prune") as draft:
-            found = self._leaving(draft.memories, room)
+            found = self._leaving(draft, room)
             if not found.expired:
+                draft.puts.clear()                   # what pages said is for `sync`; `undo` still takes back what came before
                 return replace(found, dry_run=False)
             gone = [draft.memories[leaving.id] for leaving in found.expired]
             archive = self._store.archive(gone)
@@ -9942,9 +9966,14 @@ class AgentMemory:
     def _current(self, draft: Draft, given: str) -> Memory:
         """The memory of an id as its page says now: in a large store nobody may have looked at a hand edit yet."""
         id = self._find(draft.memories, given).id
-        self._store.fold(draft, [id])
+        self._look_at_pages(draft, [id])
         memory: Memory = draft.memories[id]
         return memory
+
+    def _look_at_pages(self, draft: Draft, ids: Collection[str]) -> None:
+        """Take in what the pages of these say.  That is no part of what `undo` takes back."""
+        self._store.fold(draft, ids)
+        draft.by_hand |= {id: draft.puts[id] for id in ids if id in draft.puts}
 
     def _drop(self, draft: Draft, *ids: str) -> None:
         """Take memories out of a draft, and every link that points at them."""
@@ -9954,14 +9983,19 @@ class AgentMemory:
             if other.conflicts or other.updates or other.dismissed:
                 draft.put(unlinked(other, *ids))
 
-    def _leaving(self, memories: Mapping[str, Memory], room: str | None) -> Pruned:
-        """What a prune would take now, and what it keeps only because its date says nothing."""
-        here = [memory for memory in memories.values() if room in (None, memory.room)]
-        now = self.now()
-        reasons = plan(here, now, self.settings["pruning"], self.settings.rooms)
+    def _leaving(self, draft: Draft, room: str | None) -> Pruned:
+        """What a prune would take now, also by its page, and what it keeps only because its date or its page says nothing."""
+        here = [memory for memory in draft.memories.values() if room in (None, memory.room)]
+        now, rules, rooms = self.now(), self.settings["pruning"], self.settings.rooms
+        reasons = plan(here, now, rules, rooms)
+        self._look_at_pages(draft, reasons)          # somebody may have verified it there
+        paged = [draft.memories[id] for id in reasons]
+        unread = {memory.id: why for memory in paged if (why := self._store.unreadable(memory.id))}
+        reasons = plan([memory for memory in paged if memory.id not in unread and room in (None, memory.room)], now, rules, rooms)
         troubled = [Leaving(m.id, trouble, m.content) for m in here if (trouble := date_trouble(m, now))]
-        return Pruned(True, tuple(Leaving(id, why, memories[id].content) for id, why in reasons.items()),
-                      len(memories), troubled=tuple(troubled))
+        troubled += [Leaving(id, f"its page cannot be read: {why}", draft.memories[id].content) for id, why in unread.items()]
+        return Pruned(True, tuple(Leaving(id, why, draft.memories[id].content) for id, why in reasons.items()),
+                      len(draft.memories), troubled=tuple(troubled))
 
     def restore(self, name: str) -> tuple[Memory, ...]:
         """Bring back what a prune took: one memory by id, or a whole archive by its name.
@@ -11160,6 +11194,20 @@ def merged(old: Memory, new: Memory) -> Memory:
         room=new.room if category == new.category else old.room, importance=max(old.importance, new.importance),
         execution_verified=old.execution_verified or new.execution_verified,
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
+
+
+_WORDING = ("content", "redacted", "history", "updated_at")
+
+
+def taken_back(before: Memory, put: Memory | None, now: Memory | None) -> Memory:
+    """A memory as it was before a change that `put` another, with what became of that one since: recalls still count, and what
+    somebody wrote into its page stays."""
+    if now is None:
+        return before
+    if put is None:                                  # it was dropped, and is there again
+        return replace(before, access_count=now.access_count, last_accessed=now.last_accessed)
+    changed = {field for field, value in vars(now).items() if value != getattr(put, field)}
+    return replace(before, **{field: getattr(now, field) for field in changed.union(_WORDING if "content" in changed else ())})
 
 
 def tells(turn: Mapping[str, Any], memory: Memory, said: Iterable[str]) -> bool:

@@ -633,6 +633,26 @@ class Forgetting(Spec):
         self.assertNotIn(b"from a talk", self.on_disk())
         self.assertEqual(len(self.index()), 1)
 
+    def test_what_was_written_into_its_page_is_forgotten_too(self) -> None:
+        self.reopen(config=Large.SMALL)
+        id, _ = self.memory.remember("owls fly at night").id, self.memory.remember("the sky is blue")
+        path = self.root / "store" / f"{id}.md"
+        path.write_text(self.page(id).replace("owls fly at night", "herons wade at dawn"), encoding="utf-8")
+        self.memory.forget(id)
+        again = self.memory.import_rows(json.dumps({"text": text}) for text in ("owls fly at night", "herons wade at dawn"))
+
+        self.assertEqual((again.added, [one.why for one in again.refused]), (0, ["it was forgotten on purpose"] * 2))
+
+    def test_its_vector_leaves_a_file_that_nobody_can_read(self) -> None:
+        id = self.memory.remember("owls fly at night").id
+        self.memory.vsearch("owls")
+        vectors = self.root / "vectors.json"
+        vectors.write_bytes(vectors.read_bytes()[:-9])
+        self.reopen().forget(id)
+
+        self.assertNotIn(id.encode(), vectors.read_bytes())
+        self.assertEqual(json.loads(vectors.read_bytes())["vectors"], {})
+
     def test_what_was_taken_back_can_be_forgotten(self) -> None:
         id = self.memory.remember("a thing said by mistake").id
         self.memory.undo()
@@ -795,6 +815,72 @@ class HandEdits(Spec):
 
                 self.assertEqual(self.reopen().recall("sound memory")[0].id, other)
                 self.assertEqual(self.memory.get(id).content, "text under odd values")
+
+    def test_a_prune_goes_by_what_the_pages_say_however_large_the_store(self) -> None:
+        self.reopen(config=Large.SMALL)
+        ids = [self.memory.remember(text).id for text in ("owls fly at night", "the printer is upstairs", "apples are red", "figs")]
+        self.rewrite(ids[0], lambda text: text.replace("execution_verified: false", "execution_verified: true"))
+        self.rewrite(ids[1], lambda text: text.replace("upstairs", "in the cellar"))
+        self.rewrite(ids[2], lambda text: text.replace("importance: 5", "importance: [5"))
+        broken = self.page(ids[2])
+        self.days_pass(8)
+        shown = self.memory.prune(dry_run=True)
+        done = self.memory.prune(dry_run=False)
+
+        for found in (shown, done):
+            self.assertEqual(([one.id for one in found.expired], [one.id for one in found.troubled]), ([ids[1], ids[3]], [ids[2]]))
+        self.assertEqual({memory.id for memory in self.memory.list()}, {ids[0], ids[2]})
+        self.assertEqual(self.page(ids[2]), broken)
+        self.assertEqual(self.memory.restore(ids[1])[0].content, "the printer is in the cellar")
+
+    def test_a_prune_that_takes_nothing_leaves_undo_what_it_had(self) -> None:
+        self.reopen(config=Large.SMALL)
+        id, _ = self.memory.remember("owls fly at night").id, self.memory.remember("figs", verified=True)
+        self.days_pass(8)
+        self.rewrite(id, lambda text: text.replace("execution_verified: false", "execution_verified: true"))
+
+        self.assertEqual((self.memory.prune(dry_run=False).deleted, self.memory.undo().verb), (0, "remember"))
+        self.assertEqual([memory.id for memory in self.memory.list()], [id])
+
+    def test_what_was_written_into_a_page_survives_an_undo(self) -> None:
+        for config in ({}, Large.SMALL):
+            for when in ("before", "after"):
+                self.reopen(config=config)
+                id = self.memory.remember(f"the printer of {when} {len(config)} is upstairs").id
+                other = self.memory.remember(f"owls {when} {len(config)}").id
+                for moment in ("before", "after"):
+                    if moment == when:
+                        self.rewrite(id, lambda text: text.replace("upstairs", "in the cellar"))
+                    if moment == "before":
+                        self.memory.verify(id)
+                self.memory.undo()
+                with self.subTest(when, **config):
+                    self.assertIn("in the cellar", self.page(id))
+                    self.assertFalse(self.reopen(config=config).get(id).execution_verified)
+                    self.assertIn("in the cellar", self.memory.get(id).content)
+                    self.assertIn(other, [memory.id for memory in self.memory.list()])
+                    self.memory.undo()
+                    self.assertIn("in the cellar", self.memory.get(id).content)
+                    self.assertTrue(self.memory.get(id).execution_verified)
+
+    def test_what_recalls_made_of_a_rank_survives_an_undo(self) -> None:
+        id = self.memory.remember("the sky is blue").id
+        self.memory.verify(id)
+        for _ in range(10):
+            self.memory.recall("sky")
+        self.memory.undo()
+
+        self.assertEqual((self.memory.get(id).access_count, self.memory.get(id).importance), (10, 6))
+
+    def test_a_page_edited_after_a_crash_is_taken_in_when_the_rest_is_done(self) -> None:
+        id, other = self.memory.remember("the printer is upstairs").id, self.memory.remember("owls fly at night").id
+        (self.root / ".undo.json").rename(self.root / ".journal.json")
+        path = self.root / "store" / f"{id}.md"
+        path.write_text(self.page(id).replace("upstairs", "in the cellar"), encoding="utf-8")
+        time.sleep(0.02)
+
+        self.assertEqual(self.reopen().get(id).content, "the printer is in the cellar")
+        self.assertEqual(self.memory.get(other).content, "owls fly at night")
 
     def test_notes_and_conflict_copies_of_the_user_are_not_touched(self) -> None:
         id = self.memory.remember("a thing worth keeping").id
@@ -1848,6 +1934,7 @@ class Repair(Spec):
             ("graph stale", lambda: (self.root / "graph.json").write_text('{"entities": {}}')),
             ("vectors stale", lambda: (self.root / "vectors.json").write_text(
                 '{"backend": "local", "model": "hash", "dim": 2048, "vectors": {"mem_20200101_000000_dead": {"1": 1.0}}}')),
+            ("vectors stale", lambda: (self.root / "vectors.json").write_text('{"backend": "local", "vectors": {\n"mem_2020')),
             ("loose", lambda: page.chmod(0o644)), ("loose", lambda: self.root.chmod(0o755)),
             ("leftover", lambda: (self.root / "index.json.1.aa.tmp~").write_text("half")),
             ("missing", lambda: (self.root / "index.json").unlink()),
@@ -2178,6 +2265,34 @@ class Encryption(Spec):
         readable = [name for name, data in self.files().items() if b"release branch" in data and not name.endswith(".md")]
         self.assertEqual(readable, [])
         self.assertEqual(self.reopen().stats().total, 3)
+
+    def test_whatever_comes_first_after_it_was_turned_on_or_off_finds_everything(self) -> None:
+        texts = ["we deploy from the release branch", "apples are red", "the sky is blue"]
+        firsts: dict[str, Callable[[str], object]] = {
+            "recall": lambda id: self.memory.recall("release branch"), "vsearch": lambda id: self.memory.vsearch("release branch"),
+            "nothing found": lambda id: self.memory.recall("xylophone"), "edited": lambda id: self.by_hand(id),
+            "interrupted": lambda id: (self.root / ".undo.json").rename(self.root / ".journal.json"),
+            "no index": lambda id: (self.root / "index.json").unlink()}
+        for (name, first), on in itertools.product(firsts.items(), (True, False)):
+            with self.subTest(name, on=on):
+                shutil.rmtree(self.root, ignore_errors=True)
+                self.environment["AGENT_MEMORY_ENCRYPT"] = "off" if on else "on"
+                id, *_ = [self.reopen().remember(text).id for text in texts]
+                self.memory.vsearch("release branch")
+                self.environment["AGENT_MEMORY_ENCRYPT"] = "on" if on else "off"
+                self.reopen()
+                first(id)
+                self.assertEqual({one.content for one in self.reopen().list()},
+                                 {*texts[1:], "we ship from the release branch" if name == "edited" else texts[0]})
+                self.assertEqual(self.memory.get(id).access_count, name == "recall")
+                self.memory.verify(id)
+
+                there = [name for name in am._SEALABLE if (self.root / name).exists()]
+                self.assertEqual({(self.root / name).read_bytes().startswith(b"gAAAA") for name in there}, {on})
+
+    def by_hand(self, id: str) -> None:
+        path = self.root / "store" / f"{id}.md"
+        path.write_text(self.page(id).replace("deploy", "ship"), encoding="utf-8")
 
 
 # ── Masking ──────────────────────────────────────────────────────────────────
@@ -6114,6 +6229,9 @@ class Large(Spec):
             log.write(f"{id}\t9\nmem_nonsense\tx\t5\t2026\n\xff\n{id}\t7".encode("latin-1"))
 
         self.assertEqual(self.reopen(config=self.SMALL).get(id).access_count, 1)
+        for count in (2, 3):
+            self.memory.recall("redis cluster")
+            self.assertEqual(self.reopen(config=self.SMALL).get(id).access_count, count)
 
     def test_counts_seen_twice_count_once(self) -> None:
         id = self.memory.remember("Redis runs in cluster mode").id
@@ -6131,7 +6249,10 @@ class Large(Spec):
             "sync": lambda: self.memory.sync(), "doctor --fix": lambda: self.memory.doctor(fix=True),
             "small again": lambda: self.reopen().recall("redis"),
             "laid out otherwise": lambda: (self.root / "index.json").write_text(json.dumps(self.index(), indent=1)),
-            "as it is": lambda: None}
+            "no index": lambda: (self.root / "index.json").unlink(), "as it is": lambda: None,
+            "no index for a moment": lambda: ((self.root / "index.json").write_bytes(b""), self.reopen().list()),
+            "edited, and verified": lambda: (self.rank(), self.reopen(config=self.SMALL).verify(self.memory.list()[0].id)),
+            "edited, and looked at": lambda: (self.rank(), self.reopen().list())}
         if HAS_CRYPTOGRAPHY:
             steps["encrypted"] = lambda: self.environment.update(AGENT_MEMORY_ENCRYPT="on")
         for name, step in steps.items():
@@ -6148,6 +6269,21 @@ class Large(Spec):
                 kept = self.reopen(config=self.SMALL).get(id)
                 self.assertEqual((kept.access_count, kept.importance), (13 if name == "small again" else 12, 6))
                 self.assertIn(f"access_count: {kept.access_count}\n", self.page(id))
+                self.assertEqual(kept.category, "decision" if "edited" in name else "general")
+
+    def rank(self) -> None:
+        """Somebody gives the one memory another category on its page."""
+        [path] = (self.root / "store").iterdir()
+        path.write_text(path.read_text().replace("category: general", "category: decision"))
+
+    def test_a_rank_given_by_hand_stays_when_recalls_wait(self) -> None:
+        id = self.memory.remember("Redis runs in cluster mode").id
+        self.memory.recall("redis")
+        path = self.root / "store" / f"{id}.md"
+        path.write_text(self.page(id).replace("importance: 5", "importance: 8"))
+        self.memory.verify(id)
+
+        self.assertEqual((self.memory.get(id).importance, self.memory.get(id).access_count), (8, 1))
 
     def test_counts_nobody_could_have_counted_are_not_taken_in(self) -> None:
         id = self.memory.remember("Redis runs in cluster mode").id
@@ -7696,7 +7832,7 @@ class Chinese(Spec):
         spoken, data = self.chinese("doctor"), self.chinese("doctor", "--json").json
 
         for line in spoken.out.splitlines():
-            self.assertRegex(line, "^(残留文件|权限过宽|页面不可读|外来笔记|定时|--fix) ")
+            self.assertRegex(line, "^(残留文件|权限过宽|页面不可读|外来笔记|向量过时|定时|--fix) ")
         self.assertIn("没有头部（---）", spoken.out)
         self.assertIn("注意：vectors.json 无法读取，已重建", spoken.err)
         self.assertIn("vectors.json 无法读取，已重建", data["warnings"])

@@ -258,6 +258,7 @@ a copy of {}; merge it by hand and delete it ⇒ {} 的副本，请手工合并�
 foreign note ⇒ 外来笔记
 not ours; it is left alone ⇒ 不是我们的文件，不会动它
 vectors stale ⇒ 向量过时
+it cannot be read; its vectors are made anew ⇒ 无法读取；其中的向量会重新生成
 {} vectors of memories that are gone ⇒ {} 个向量的记忆已不在
 graph stale ⇒ 图谱过时
 it differs from what the memories say ⇒ 与记忆内容不一致
@@ -273,6 +274,7 @@ odd date ⇒ 日期异常
 no room ⇒ 没有房间
 {}; it is kept whatever its age ⇒ {}；不论多旧都会保留
 its date cannot be read: {} ⇒ 日期无法读取：{}
+its page cannot be read: {} ⇒ 页面无法读取：{}
 its date lies in the future: {} ⇒ 日期在未来：{}
 cron failed ⇒ 沉淀失败
 its last run said: {} ⇒ 上次运行报告：{}

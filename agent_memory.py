@@ -1930,6 +1930,7 @@ retrieval:
       lead: 3.5                 # how far the tenth stays behind the best, as a share of its score
       unheard: 2.1              # share of the query's idf that no memory has: so much more is needed for it
       grams: 2.1                # share of the query's idf that is Chinese or its like
+      young: 0.5                # so much less is needed where there is one memory, and less less up to `floor_size` of them
     # What looks like an answer: the scores of the best are multiplied by 1 and the first three, less the fourth.  Recall@1 of
     # CMRC .630 to .669, recall@5 of LoCoMo .612 to .629.
     expected:
@@ -4844,14 +4845,15 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     named = coverage >= 0.25 and grams and words and any(words <= shares.keys() for shares in had)               # Helix 编辑器
     if named or any(sum(claims[term] for term in shares) >= 0.999 * every for shares in had):
         return 99.0
-    if coverage == 0.0 or top < rules["min_score"]:
+    young = max(0.0, 1 - log(max(1, matches.scale.size)) / log(max(2, rules["floor_size"])))
+    if coverage == 0.0 or top < rules["min_score"] * (1 - young):                # where all have a word its idf says little
         return -99.0
     weigh, tenth = rules["certain"], ranked[9][1] if len(ranked) > 9 else 0.0
     unheard = sum(claims[term] for term in claims if not matches.holders(term) and term not in matches.slips)
     return float(weigh["coverage"] * coverage + weigh["mass"] * log(0.5 + coverage * every)
                  + weigh["ratio"] * top / sum(weights.values()) / (matches.scale.k1 + 1) + weigh["lead"] * (1 - tenth / top)
                  + weigh["grams"] * grams / every - weigh["unheard"] * unheard / every
-                 - weigh["needed"] - weigh["size"] * log(max(2, matches.scale.size)))
+                 - weigh["needed"] - weigh["size"] * log(max(2, matches.scale.size)) + weigh["young"] * young)
 
 
 def recall_at(ranking: Sequence[str], expected: Collection[str], count: int) -> float:

@@ -66,7 +66,6 @@ __all__ = [
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
     from datetime import date, datetime
     from types import SimpleNamespace as Namespace
@@ -678,17 +677,12 @@ _SPEC_FIELDS = Memory._fields[:11]
 _USUALLY = {key: getattr(Memory, key) for key in Memory._fields[len(_SPEC_FIELDS):]}      # left out of a row
 _TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "dismissed", "flags"))
 _INNER = {"history": ("content", "at"), "conflicts": ("memory_id", "entity", "type")}
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("category", "room", "created_at", "extra"), (str,)),
+_TYPES: Mapping[str, tuple[type, ...]] = {                # of the other fields
+    **dict.fromkeys((key for key in Memory._fields if key not in _TUPLES), (str,)),
     "importance": (int,), "access_count": (int,), "execution_verified": (bool,), "seq": (int, type(None)),
     **dict.fromkeys(("last_accessed", "source", "session", "speaker", "project", "said_at", "updated_at"), (str, type(None))),
 }
-
-
 _BLANK = {key: getattr(Memory, key, "") for key in Memory._fields}
-_ROW_TYPES = {key: _KINDS.get(key, (str,)) for key in Memory._fields if key not in _TUPLES}
-
-
 _in_json = json.JSONEncoder(ensure_ascii=False).encode           # dumps() makes an encoder at each call, for 2 µs
 
 
@@ -719,7 +713,7 @@ def from_row(row: object) -> Memory:
         raise ValueError(f"{row['id']} has no text")
     known: dict[str, Any] = {}
     for key, value in row.items():                   # 1,000 rows at every cold start: no call for a plain value
-        if type(value) in _ROW_TYPES.get(key, ()):
+        if type(value) in _TYPES.get(key, ()):
             known[key] = value
         elif key in Memory._fields:
             known[key] = _shaped(key, value)
@@ -741,7 +735,7 @@ def _shaped(key: str, value: Any) -> Any:
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError(f"{key} is {value!r:.40}")
         return tuple(value)
-    if type(value) not in _KINDS.get(key, (str,)):
+    if type(value) not in _TYPES[key]:
         raise ValueError(f"{key} is {value!r:.40}")
     return value
 
@@ -879,7 +873,7 @@ def _field(key: str, text: str) -> Any:
         return tuple(part for part in str(value or "").split(",") if part)
     if key in _TUPLES:
         return _shaped(key, value or ())
-    if str in _KINDS.get(key, (str,)) and isinstance(value, (int, float)):
+    if str in _TYPES[key] and isinstance(value, (int, float)):
         return text.strip()          # a date or number somebody wrote without quotes
     return _shaped(key, value)
 
@@ -906,14 +900,15 @@ def plain_scalar(text: str) -> Any:
 
     JSON is understood whole.  ValueError says what is not.
     """
-    if text[:1] == '"':
-        return _json(text)
+    if text[:1] in ('"', "[", "{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return _flow(text)
     if text[:1] == "'":
         if not re.fullmatch(r"'(?:[^']|'')*'", text):
             raise ValueError(f"a quote that does not close: {text!r:.40}")
         return text[1:-1].replace("''", "'")
-    if text[:1] in "[{" and text:
-        return _flow(text)
     if text.casefold() in _WORDS and text in (text.lower(), text.title(), text.upper()):
         return _WORDS[text.casefold()]
     if _pattern(_NUMBER).fullmatch(text):
@@ -923,19 +918,10 @@ def plain_scalar(text: str) -> Any:
     return text
 
 
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise ValueError(f"a value that does not end as it begins: {text!r:.40}") from None
-
-
-def _flow(text: str) -> Any:
-    """A flow list of scalars, or any JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        pass
+def _flow(text: str) -> list[Any]:
+    """A flow list of scalars that is no JSON."""
+    if text[0] == '"':
+        raise ValueError(f"a value that does not end as it begins: {text!r:.40}")
     if text[0] != "[" or text[-1] != "]":
         raise ValueError(f"only lists may stand on one line: {text!r:.40}")
     items = re.findall(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,"'\[\]{}][^,\[\]{}]*?)\s*(?:,|$)""", text[1:-1])

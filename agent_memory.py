@@ -1001,7 +1001,7 @@ def _value(lines: list[tuple[int, int, str]], at: int, indent: int, text: str, p
             raise PlainYamlError(lines[at][0], str(fault)) from None
     below = at + 1
     if below < len(lines) and (lines[below][1] > indent
-                               or lines[below][1] == indent and lines[below][2].startswith("- ")):
+                               or lines[below][1] == indent and re.match(r"-( |$)", lines[below][2])):
         return _node(lines, below, lines[below][1], path, where)
     return None, below
 

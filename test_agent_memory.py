@@ -1987,8 +1987,11 @@ c: it's # here
 d: http://x/y#z
 e:
 f: {"json": [true, null]}
+g:
+-
+  h: 1
 """)[0], {"a": 1, "b": ["x", "it's # no comment", {"label": 'q"uoted', "n": [1, "two", "3,", "4"]}],
-          "c": "it's", "d": "http://x/y#z", "e": None, "f": {"json": [True, None]}})
+          "c": "it's", "d": "http://x/y#z", "e": None, "f": {"json": [True, None]}, "g": [{"h": 1}]})
 
     def test_variables_of_the_specification_have_a_twin_that_wins(self) -> None:
         self.environment |= {"HERMES_VECTOR_BACKEND": "local", "AGENT_MEMORY_LANG": "zh", "HERMES_LANG": "en"}

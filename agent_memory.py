@@ -52,7 +52,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Mapping, MutableMapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 __version__ = "0.1.0"
 __all__ = [
@@ -9571,14 +9571,15 @@ class AgentMemory:
         links = [{"memory_id": told.memory_id, "entity": told.entity, "type": told.type} for told in conflicts]
         self._tie(draft, memory.id, links, rivals)
         for link in links:
-            memory = replace(memory, conflicts=_with(memory.conflicts, link["memory_id"], link["entity"], link["type"]))
+            memory = replace(memory, conflicts=_with(memory.conflicts, link))
         return replace(memory, updates=tuple(dict.fromkeys((*memory.updates, *rivals))))
 
     def _tie(self, draft: Draft, id: str, links: Iterable[Mapping[str, str]], rivals: Iterable[str]) -> None:
         """The other ends of a memory's links, put into the draft."""
         for link in links:
             other = draft.memories[link["memory_id"]]
-            draft.put(replace(other, conflicts=_with(other.conflicts, id, link["entity"], _opposite(link["type"]))))
+            back = {"memory_id": id, "entity": link["entity"], "type": _opposite(link["type"])}
+            draft.put(replace(other, conflicts=_with(other.conflicts, back)))
         for rival in rivals:
             other = draft.memories[rival]
             draft.put(replace(other, updates=tuple(dict.fromkeys((*other.updates, id)))))
@@ -9591,8 +9592,7 @@ class AgentMemory:
                 if other := draft.memories.get(link["memory_id"]):
                     flags = tuple(dict.fromkeys((*other.flags, "superseded")))
                     draft.put(replace(unlinked(other, memory.id), flags=flags))
-            verified = replace(memory, execution_verified=True, conflicts=(),
-                               flags=_released(memory.flags))
+            verified = replace(memory, execution_verified=True, conflicts=(), flags=_released(memory.flags))
             draft.put(verified)
             return verified
 
@@ -9602,14 +9602,12 @@ class AgentMemory:
             memory = self._current(draft, id)
             made = self._memory(memory.content if text is None else text, category or memory.category,
                                 memory.importance if importance is None else importance, memory.execution_verified, memory.source)
-            reworded = made.content != memory.content
-            history = (*memory.history, {"content": memory.content, "at": made.created_at}) if reworded else memory.history
-            edited = replace(
-                memory, content=made.content, category=made.category, importance=made.importance, history=history,
-                room=memory.room if made.category == memory.category else made.room,
-                redacted=made.redacted if reworded else memory.redacted, flags=made.flags if reworded else memory.flags,
-                execution_verified=made.execution_verified if reworded else memory.execution_verified,
-                updated_at=made.created_at if reworded else memory.updated_at)
+            edited = replace(memory, category=made.category, importance=made.importance,
+                             room=memory.room if made.category == memory.category else made.room)
+            if made.content != memory.content:
+                edited = replace(edited, content=made.content, redacted=made.redacted, flags=made.flags,
+                                 execution_verified=made.execution_verified, updated_at=made.created_at,
+                                 history=(*memory.history, {"content": memory.content, "at": made.created_at}))
             draft.put(edited)
             return edited
 
@@ -9936,25 +9934,21 @@ class AgentMemory:
         second comparison finds it piled up.
         """
         with self._mutex:                            # another thread may be asking
-            return self._searched(seen, asked, comparing)
-
-    def _searched(self, seen: Snapshot, asked: bool, comparing: bool) -> Corpus:
-        mark, old = self._store.mark_of("cache", "segments.json"), self._kept
-        if old is None or old.rows is not seen.memories.rows or old.mark != mark:
-            self._kept = old = self._corpus_of(seen, old)
-            old.mark = mark
-        corpus = old
-        if asked and self._asked and corpus.words is None:
-            corpus.words = Words(self._analyzer)
-        self._asked = self._asked or asked
-        if corpus.words is not None:
-            for number in [*(corpus.words.ids() - corpus.tail.keys())]:
-                corpus.words.remove(number)
-            for number in corpus.tail.keys() - corpus.words.ids():
-                corpus.words.add(number, self._analyzer.terms_of(corpus.tail[number]))
-        if comparing:
-            self._pile_up(corpus)
-        return corpus
+            mark, corpus = self._store.mark_of("cache", "segments.json"), self._kept
+            if corpus is None or corpus.rows is not seen.memories.rows or corpus.mark != mark:
+                self._kept = corpus = self._corpus_of(seen, corpus)
+                corpus.mark = mark
+            if asked and self._asked and corpus.words is None:
+                corpus.words = Words(self._analyzer)
+            self._asked = self._asked or asked
+            if corpus.words is not None:
+                for number in corpus.words.ids() - corpus.tail.keys():
+                    corpus.words.remove(number)
+                for number in corpus.tail.keys() - corpus.words.ids():
+                    corpus.words.add(number, self._analyzer.terms_of(corpus.tail[number]))
+            if comparing:
+                self._pile_up(corpus)
+            return corpus
 
     def _pile_up(self, corpus: Corpus) -> None:
         """Bring the pile of the tail up to date; made when a process compares for the second time."""
@@ -10171,17 +10165,15 @@ class AgentMemory:
         return (self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"]) != "auto"
 
     def _breaker(self) -> Breaker:
-        slot = self._store.slot(".vector_backend_state.json")
-        return Breaker(slot.read(), self._saved(slot), self.now, self.settings["vectors"]["retry_after_minutes"])
+        slot = self.slot("vector_backend")
 
-    def _saved(self, slot: Slot) -> Callable[[dict[str, Any]], None]:
-        """How the breaker keeps its memory; where nothing can be written it only forgets sooner."""
         def save(state: dict[str, Any]) -> None:
             try:
                 slot.write(state)
-            except (OSError, StoreBusy) as fault:
+            except (OSError, StoreBusy) as fault:    # it only forgets sooner
                 self._store.warn(f"the state of the services was not kept: {fault}")
-        return save
+
+        return Breaker(slot.read(), save, self.now, self.settings["vectors"]["retry_after_minutes"])
 
     def _by_meaning(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
                     found: bool | None, count: int) -> tuple[dict[int, float], str, str | None]:
@@ -10245,7 +10237,7 @@ class AgentMemory:
         if matrix is not None:
             near = self._near_rows(matrix, asked, least, seen, allowed, lambda texts: self._embedded(stamp, guarded, texts, kept))
         else:
-            memories = self._speaking(seen, allowed)
+            memories = {memory.id: memory for memory in map(seen.memories.at, filter(allowed, seen.memories.rows.living()))}
             vectors = self._vectors(stamp, guarded, memories, kept)
             same = {id: vector for id, vector in vectors.items() if id in memories and type(vector) is type(asked)}
             near = {seen.memories.number(id): cosine for id, cosine in nearest(asked, same, least)}
@@ -10279,11 +10271,6 @@ class AgentMemory:
             near |= {seen.memories.number(id): cosine for id, cosine in nearest(asked, fresh, floor)}
         rows = matrix.near(asked, floor, allowed.among(documents))
         return near | {documents[row]: cosine for row, cosine in rows.items()}
-
-    def _speaking(self, seen: Snapshot, allowed: Allowed) -> dict[str, Memory]:
-        """The memories of the documents that may answer."""
-        found = map(seen.memories.at, filter(allowed, seen.memories.rows.living()))
-        return {memory.id: memory for memory in found}
 
     def _stamp(self, backend: Backend, asked: Any) -> dict[str, Any]:
         """What vectors.json says of the backend that made its vectors."""
@@ -10378,7 +10365,7 @@ class AgentMemory:
             except AgentMemoryError as fault:
                 refused.append(Refused(number, str(self.clean(fault.message))))
                 continue
-            named = ["all", "zh" if re.search(HAN, query) else "en", *([str(self.clean(str(kind)))] if kind else [])]
+            named = ["all", "zh" if re.search(HAN, query) else "en", *([str(self.clean(kind))] if kind else [])]
             for name in dict.fromkeys(named):
                 groups.setdefault(name, []).append((found, expected))
             if set(expected) - set(found[:5]) or found and not expected:
@@ -10453,7 +10440,7 @@ class AgentMemory:
         return "added"
 
     def _brought_back(self, draft: Draft, memory: Memory, overwrite: bool) -> str:
-        """A row of an export, exactly as it was; one that commands its reader only if this store released it."""
+        """A row of an export, exactly as it was; one that commands its reader is quarantined unless the row says released."""
         known = draft.memories.get(memory.id)
         self._check_row(memory)
         judged = self._judged(memory)
@@ -10498,8 +10485,8 @@ class AgentMemory:
         facts, mode, degraded, usage = self._facts(clean)
         facts = _foremost([replace(fact, content=self.clean(fact.content)) for fact in facts], limit)
         given = {"source": source, "session": session, "project": project}
-        known = [(fact, {**given, **(origin(fact) if origin else {})}) for fact in facts]
-        applied = self._learned(known, verified) if apply and facts else []
+        known = [(fact, {**given, **(origin(fact) if origin else {})}) for fact in facts] if apply else []
+        applied = self._learned(known, verified) if known else []
         return Digested(mode, degraded, tuple(facts), tuple(applied), usage)
 
     def _learned(self, facts: list[tuple[Fact, dict[str, Any]]], verified: bool) -> list[Kept]:
@@ -10543,12 +10530,9 @@ class AgentMemory:
             return None, f"{block['key']} is not set, rules were used" if mode == "llm" else None
         if not block["key"] and mode == "auto" and not block["url"]:
             return None, None
-        def post(url: str, payload: dict[str, Any], key: str, seconds: float) -> Any:
-            return post_json(url, payload, key, seconds, block["allow_http"])
-
-        return LLMDigester(block["url"], block["model"], key or "", post, block["seconds"],
-                           self.settings["digest"]["max"], block["prompt"], self.settings["digest"]["length"],
-                           self.settings["category_mapping"]), None
+        post = partial(post_json, allow_http=block["allow_http"])
+        return LLMDigester(block["url"], block["model"], key, post, block["seconds"], self.settings["digest"]["max"],
+                           block["prompt"], self.settings["digest"]["length"], self.settings["category_mapping"]), None
 
     # ── looking ──
 
@@ -10717,8 +10701,7 @@ class AgentMemory:
         if self.exists():
             self._store.settle()                     # a page whose recalls still wait beside it was not edited
         with self._store.transaction("sync") as draft:
-            found = dict.fromkeys(self._store.pages())
-            return self._store.fold(draft, [*found, *(id for id in draft.memories if id not in found)])
+            return self._store.fold(draft, dict.fromkeys((*self._store.pages(), *draft.memories)))
 
     def doctor(self, fix: bool = False) -> Examined:
         """Every kind of drift in the data root; `fix=True` mends what is safe and looks again."""
@@ -10940,10 +10923,9 @@ def _opposite(type: str) -> str:
     return {"positive": "negative", "negative": "positive"}.get(type, type)
 
 
-def _with(links: tuple[Mapping[str, str], ...], id: str, entity: str, type: str) -> tuple[Mapping[str, str], ...]:
+def _with(links: tuple[Mapping[str, str], ...], link: Mapping[str, str]) -> tuple[Mapping[str, str], ...]:
     """Links to contradicting memories, with one more."""
-    link = {"memory_id": id, "entity": entity, "type": type}
-    return (*(old for old in links if (old["memory_id"], old["entity"]) != (id, entity)), link)
+    return (*(old for old in links if (old["memory_id"], old["entity"]) != (link["memory_id"], link["entity"])), link)
 
 
 def _batches(ids: list[K], size: int) -> Iterator[list[K]]:

@@ -11204,8 +11204,7 @@ def _show_table(rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
 
 def width(text: str) -> int:
     """The columns of a terminal that a text takes."""
-    from unicodedata import east_asian_width
-    return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 _PROSE = frozenset(("degraded", "error", "reason", "what", "why"))       # fields of results that hold a message
@@ -11238,7 +11237,7 @@ def _in_words(value: Any, say: Say, name: str = "") -> str:
 
 def _text_of(args: Namespace) -> str:
     """The text of a command: its argument, --file F, or standard input for `-`."""
-    from_file, words = getattr(args, "file", None), " ".join(args.text)
+    from_file, words = args.file, " ".join(getattr(args, "text", ()))
     if from_file and words:
         raise UsageError("give the text or --file, not both")
     if from_file not in (None, "-"):
@@ -11258,8 +11257,6 @@ def _text_of(args: Namespace) -> str:
         raise UsageError(f"{name} is not UTF-8 text", "convert it, for instance with iconv") from None
 
 
-_TEXT = arg("text", nargs="*", help="the text; - reads standard input")
-_FILE = arg("--file", metavar="F", help="read the text from a file")
 def at_least_one(text: str) -> int:
     """A number of things, 1 or more, as argparse wants it."""
     if not text.strip().isdecimal() or int(text) < 1:
@@ -11268,6 +11265,8 @@ def at_least_one(text: str) -> int:
 
 
 at_least_one.__name__ = "count (1 or more):"           # argparse says "invalid <name> value"
+_TEXT = arg("text", nargs="*", help="the text; - reads standard input")
+_FILE = arg("--file", metavar="F", help="read the text from a file")
 _ID = arg("id", help="an id, any unique part of one, or a page's name")
 _ROOM = arg("--room", metavar="R", help="only this room")
 _TOP = arg("--top-k", type=at_least_one, metavar="N", help="at most this many")
@@ -11546,7 +11545,6 @@ def _show_imported(found: Imported, say: Say) -> Iterator[str]:
          show=_show_imported, reads=False)
 def _import(memory: AgentMemory, args: Namespace) -> Imported:
     """Take in memories from a file."""
-    args.text = []
     lines = _text_of(args).split("\n")
     progress = sys.stderr.isatty() and not args.json
 
@@ -11574,7 +11572,6 @@ def _show_evaluated(found: Evaluated, say: Say) -> Iterator[str]:
          show=_show_evaluated)
 def _eval(memory: AgentMemory, args: Namespace) -> Evaluated:
     """Score how well this store answers your own questions."""
-    args.text = []
     return memory.evaluate(_text_of(args).split("\n"))
 
 
@@ -11746,7 +11743,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
             if entry and entry.failed:
                 entry.failed(fault, words)
             return 0
-        error = trouble(fault, lang=lang)
+        error = trouble(fault, lang)
         if "--json" in words:
             answer(_verb(words), None, (), error)
         return fault.exit_code
@@ -11838,11 +11835,11 @@ def _within_limit(data: Any, limit: int) -> Any:
     return data
 
 
-def strict_parser(lang: str | None = None, **how: Any) -> ArgumentParser:
+def strict_parser(lang: str, **how: Any) -> ArgumentParser:
     """A parser of command lines that raises UsageError where argparse would print and exit; its help is in the language."""
     import argparse
-    chinese = beside("chinese") if (lang or language_of(sys.argv[1:])) == "zh" else None
-    usual = {"formatter_class": chinese.Help} if chinese else {}
+    chinese = beside("chinese") if lang == "zh" else None
+    usual: dict[str, Any] = {"allow_abbrev": False, **({"formatter_class": chinese.Help} if chinese else {})}
 
     class Parser(argparse.ArgumentParser):
         def __init__(self, **how: Any) -> None:              # those of the verbs are made by argparse
@@ -11851,7 +11848,7 @@ def strict_parser(lang: str | None = None, **how: Any) -> ArgumentParser:
         def error(self, message: str) -> NoReturn:
             raise UsageError(message, f"{self.prog} --help")
 
-    return Parser(allow_abbrev=False, **how)
+    return Parser(**how)
 
 
 _COMMON = (arg("--root", metavar="DIR", help="the data root"),
@@ -11929,7 +11926,7 @@ def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
     common(parser)
     verbs = parser.add_subparsers(dest="command", metavar="COMMAND")
     for entry in [COMMANDS[wanted]] if wanted in COMMANDS else COMMANDS.values():
-        sub = verbs.add_parser(entry.name, help=entry.help, description=entry.help, allow_abbrev=False)
+        sub = verbs.add_parser(entry.name, help=entry.help, description=entry.help)
         common(sub, default=SUPPRESS)        # no value here leaves the one before the verb
         for names, how in entry.options:
             sub.add_argument(*names, **how)
@@ -11966,14 +11963,11 @@ def _verb(words: list[str]) -> str:
     return ""
 
 
-def trouble(fault: AgentMemoryError, clean: Callable[[str], str] = redact, lang: str | None = None) -> dict[str, str]:
-    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns it for `answer`.
-
-    In the language given, or that of the process.
-    """
+def trouble(fault: AgentMemoryError, lang: str, clean: Callable[[str], str] = redact) -> dict[str, str]:
+    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns it for `answer`."""
     message, hint = (" ".join(clean(text).split()) for text in (fault.message, fault.hint))
     lead = "error: "
-    if (lang or language_of(sys.argv[1:])) == "zh":
+    if lang == "zh":
         message, hint, lead = in_chinese(message), in_chinese(hint), "错误："
     _printed(f"{lead}{shown(message)}" + (f"\n  {shown(hint)}" if hint else ""), sys.stderr)
     return {"kind": fault.kind, "message": message, "hint": hint}

@@ -1877,9 +1877,9 @@ class Sediment:
 
 # ── Command line ─────────────────────────────────────────────────────────────
 
-def parser() -> ArgumentParser:
+def parser(lang: str) -> ArgumentParser:
     """The command line of auto_sediment."""
-    parse = am.strict_parser(prog="auto_sediment", description="Turn session logs into memories, each turn once.")
+    parse = am.strict_parser(lang, prog="auto_sediment", description="Turn session logs into memories, each turn once.")
     which = parse.add_mutually_exclusive_group()
     which.add_argument("--latest", dest="mode", action="store_const", const="latest", help="the newest session (default)")
     which.add_argument("--all", dest="mode", action="store_const", const="all", help="every session, oldest first")
@@ -1978,7 +1978,7 @@ def sediment(options: Namespace, voice: Voice) -> int:
             voice.note("dry", warn=False)
         run = Sediment(memory, options, voice.note)
         run.run()
-        errors = [am.trouble(fault, memory.clean, voice.lang) for fault in run.errors.values()]
+        errors = [am.trouble(fault, voice.lang, memory.clean) for fault in run.errors.values()]
         data["sessions"] = run.data if options.mode in ("latest", "file") else [entry for entry in run.data if entry["turns"]]
         voice.answer(data, errors[0] if errors else None)
         return 1 if errors else 0
@@ -1986,9 +1986,8 @@ def sediment(options: Namespace, voice: Voice) -> int:
 
 def unless_nested(words: list[str], voice: Voice) -> int:
     """Run the command, unless it was a digest that started us."""
-    options = parser().parse_args(words)
-    options.mode = mode(options)
-    voice.quiet, voice.lang = options.quiet, am.spoken_language(options.lang)
+    options = parser(voice.lang).parse_args(words)
+    options.mode, voice.quiet = mode(options), options.quiet
     if os.environ.get(GUARD):
         voice.note("nested")
         voice.answer({"sessions": [], "applied": False})
@@ -2007,7 +2006,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     voice.lang = am.language_of(words)
 
     def failed(fault: am.AgentMemoryError) -> int:
-        error = am.trouble(fault, voice.clean, voice.lang)
+        error = am.trouble(fault, voice.lang, voice.clean)
         if voice.json:
             voice.answer({"sessions": []}, error)
         return fault.exit_code

@@ -11142,9 +11142,9 @@ def _show_kept(kept: Kept, say: Say) -> Iterator[str]:
 def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
     yield from _one(memory, say, "", 10 ** 9)
     yield say.dim("   " + say("category {category}  recalls {n}  made {at}", category=memory.category,
-                              n=memory.access_count, at=memory.created_at))
+                              n=memory.access_count, at=shown(memory.created_at)))
     for old in memory.history:
-        yield say.dim("   " + say("until {at} it said:", at=old["at"]))
+        yield say.dim("   " + say("until {at} it said:", at=shown(old["at"])))
         yield from (say.dim(line) for line in quoted(old["content"], 10 ** 9, say))
 
 

@@ -7142,6 +7142,15 @@ class Commands(Spec):
         whole = self.memory.harmless(self.index()[0]["content"])
         self.assertEqual(len(data["results"][0]["content"]) + data["results"][0]["truncated"], len(whole))
 
+    def test_a_terminal_obeys_no_date(self) -> None:
+        kept = self.memory.remember("the port is 5432")
+        row = self.index()[0] | {"created_at": "2026-08-17\u202e", "history": [{"content": "the port is 5433", "at": "2026\u202e"}]}
+        self.memory.import_rows([json.dumps(row)], overwrite=True)
+
+        for words in (["get", kept.id], ["history", kept.id], ["list"], ["stats"], ["prune"], ["doctor"]):
+            with self.subTest(words):
+                self.assertNotIn("\u202e", self.say(*words).out)
+
     def test_a_prune_shows_first_and_acts_when_told(self) -> None:
         for text in ("apples are red", "the sky is blue", "Rust compiles slowly"):
             self.memory.remember(text)

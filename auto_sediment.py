@@ -338,7 +338,7 @@ def unfolded(document: Any) -> list[dict[str, Any]]:
     """The records of a file that is one JSON document."""
     if isinstance(document, dict):
         return [document]
-    items = [item for item in document if isinstance(item, dict)] if isinstance(document, list) else []
+    items = objects(document)
     return [{"messages": items}] if any("role" in item for item in items) else items
 
 
@@ -686,8 +686,7 @@ def parts(content: Any, deep: int = 8) -> list[dict[str, Any]]:
     """The parts of a message's content: a string, parts, or results that hold parts; nothing said lies deeper than `deep`."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    found = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return [inner for part in found
+    return [inner for part in objects(content)
             for inner in ([part] if part.get("type") != "tool-result" or not deep else parts(part.get("content"), deep - 1))]
 
 
@@ -699,8 +698,8 @@ def wording(content: Any) -> str:
 
 def answers(text: str) -> str:
     """What a person chose when asked: {"answers": [{"id", "selected", "custom"}]} as "id: a; b"."""
-    found, said = mapping(parsed(text)).get("answers"), []
-    for answer in map(mapping, found if isinstance(found, list) else ()):
+    said = []
+    for answer in objects(mapping(parsed(text)).get("answers")):
         selected = answer.get("selected")
         chosen = [*(selected if isinstance(selected, list) else [selected]), answer.get("custom")]
         if words := "; ".join(str(word) for word in chosen if word):
@@ -834,7 +833,7 @@ class Dsh(Chat):
         reply = mapping(data.get("message")) or data
         content = reply.get("content")
         calls = [mapping(reply.get("source")).get("callId"), reply.get("toolCallId"), data.get("callId"),
-                 *(mapping(part).get("toolCallId") for part in (content if isinstance(content, list) else ()))]
+                 *(part.get("toolCallId") for part in objects(content))]
         said = answers(wording(content)) if self._asked & set(map(str, calls)) - {"None"} else ""
         if said:
             self.say("user", said, moment(event.get("time")))
@@ -1065,7 +1064,7 @@ class Codex(Chat):
 
     def _item(self, item: dict[str, Any]) -> None:
         kinds = mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
-        blocks = [block for block in item["content"] if isinstance(block, dict)] if isinstance(item.get("content"), list) else []
+        blocks = objects(item.get("content"))
         if item.get("role") == "user" and isinstance(kinds, list) and len(kinds) == len(blocks):
             blocks = [block for block, kind in zip(blocks, kinds) if str(kind).startswith("user.")]
         role = word(item.get("role"))
@@ -1489,13 +1488,9 @@ def own_copy(path: str) -> tuple[str, int] | None:
 
 def one_each(paths: Iterable[str], agent: str, copy: Callable[[str], tuple[str, int] | None]) -> list[Held]:
     """The log of each session: of copies the preferred, of equals the one that was written last."""
-    best: dict[str, tuple[int, int, str, Held]] = {}
-    for path in paths:
-        told = copy(path)
-        if told and (log := held(path, agent)):
-            session, rank = told
-            best[session] = max(best.get(session, (-1, 0, "", log)), (rank, log.changed, path, log), key=lambda one: one[:3])
-    return [log for *_, log in best.values()]
+    found = [(*told, log) for path in paths if (told := copy(path)) and (log := held(path, agent))]
+    found.sort(key=lambda one: (one[1], one[2].changed, one[2].path))
+    return list({session: log for session, _, log in found}.values())      # the last of a session is the best
 
 
 def matching(home: str, pattern: str) -> Iterator[str]:

@@ -644,7 +644,6 @@ is an agent writing to it? the next run tries again ⇒ 是否有智能体正在
 known formats: {} ⇒ 已知格式：{}
 {}: no session log there ⇒ {}：这里没有会话日志
 name a log file or a session directory ⇒ 请指定日志文件或会话目录
-it was there a moment ago ⇒ 它刚才还在
 """
 
 

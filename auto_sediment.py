@@ -1481,11 +1481,6 @@ def gemini_copy(path: str) -> tuple[str, int] | None:
     return (stem, int(suffix == ".jsonl")) if suffix in (".json", ".jsonl") else None
 
 
-def own_copy(path: str) -> tuple[str, int] | None:
-    """There are no copies."""
-    return path, 0
-
-
 def one_each(paths: Iterable[str], agent: str, copy: Callable[[str], tuple[str, int] | None]) -> list[Held]:
     """The log of each session: of copies the preferred, of equals the one that was written last."""
     found = [(*told, log) for path in paths if (told := copy(path)) and (log := held(path, agent))]
@@ -1532,7 +1527,7 @@ class Bases(Files):
     """An agent that keeps its sessions in a database; what it kept before in files is left behind there."""
 
     def __init__(self, name: str, variable: str, home: str, base: str, *logs: str) -> None:
-        super().__init__(name, variable, home, own_copy, *logs)
+        super().__init__(name, variable, home, lambda path: (path, 0), *logs)           # there are no copies
         self._base = base
 
     def found(self) -> Iterable[Held]:

@@ -3000,22 +3000,19 @@ class Inspector:
     # ── what it says ──
 
     @cached_property
-    def _slots(self) -> dict[str, list[str]]:
-        """The lists of words that patterns name."""
-        return {name: _texts(self._settings["words"], name) for name in self._settings["words"]}
-
-    @cached_property
     def _rules(self) -> list[tuple[str, bool, str, list[_Gate]]]:
         """Each pattern as (label, whether it blocks, pattern, its gates)."""
-        rules = []
+        rules, words = [], self._settings["words"]
         for number, rule in enumerate(self._settings["rules"]):
             if not isinstance(rule, dict) or not isinstance(rule.get("label"), str) or ("blocks" in rule) == ("flags" in rule):
                 raise ConfigError(f"suspicion.rules[{number}]: a rule has a label, and examples under either `blocks` or `flags`")
-            patterns = _texts(rule, "patterns")
+            patterns = rule.get("patterns")
+            if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+                raise ConfigError(f"suspicion.rules[{number}]: patterns must be a list of texts", "put words such as no in quotes")
             known = rule.gates if isinstance(rule, ShippedRule) and rule.gates else map(demanded, patterns)
             for pattern, gates in zip(patterns, known):
                 slots = _pattern(_SLOT).findall(pattern)
-                if unknown := [name for name, _ in slots if name not in self._slots]:
+                if unknown := [name for name, _ in slots if name not in words]:
                     raise ConfigError(f"suspicion.rules[{number}]: there is no list {unknown[0]!r} in suspicion.words")
                 needed = [self._gates[name] for name, may in slots if not may]
                 needed += [(frozenset(marks), pieces) for marks, pieces in gates]
@@ -3034,14 +3031,16 @@ class Inspector:
 
     @cached_property
     def _gates(self) -> dict[str, _Gate]:
-        return {name: words.gate if isinstance(words, ShippedWords) else _gate(words) for name, words in self._slots.items()}
+        return {name: words.gate if isinstance(words, ShippedWords) else _gate(words)
+                for name, words in self._settings["words"].items()}
 
     def _compiled(self, pattern: str) -> re.Pattern[str]:
         """A pattern with its slots filled in, compiled when first needed: all of them would take 150 ms."""
         if pattern not in self._ready:
             if _nested(pattern):
                 raise ConfigError(f"suspicion.rules: {pattern[:60]!r} nests unbounded repeats", "write {1,40} inside")
-            filled = _pattern(_SLOT).sub(lambda slot: _any_of(self._slots[slot[1]]), pattern.replace("~", _GAP)).replace(" ", r"\s")
+            words = self._settings["words"]
+            filled = _pattern(_SLOT).sub(lambda slot: _any_of(words[slot[1]]), pattern.replace("~", _GAP)).replace(" ", r"\s")
             try:
                 self._ready[pattern] = _pattern(filled)
             except re.error as error:
@@ -3165,7 +3164,8 @@ class Inspector:
     @cached_property
     def _vocabulary(self) -> re.Pattern[str]:
         """The words by which letters without blanks are told apart."""
-        words = {word.rstrip("*") for name in ("drop", "prior", "rules") for word in self._slots[name] if " " not in word}
+        words = {word.rstrip("*") for name in ("drop", "prior", "rules")
+                 for word in self._settings["words"][name] if " " not in word}
         return _pattern("|".join(rf"{re.escape(word)}s?" for word in sorted(words, key=len, reverse=True)))
 
     # ── what is shown ──
@@ -3175,7 +3175,7 @@ class Inspector:
         """What is escaped: (signs of which one must be there, what, as what).  No result matches again."""
         s = self._settings
         tag = rf"(?:/?\s{{0,3}}(?:{_plainly(s, 'fences')})(?![a-z0-9])|/\s{{0,3}}(?:{_plainly(s, 'role_tags')})(?![a-z0-9]))"
-        html = (rf"(?:/?(?:{'|'.join(_texts(s, 'active_tags'))})|[a-z][a-z0-9+.-]{{1,20}}:"
+        html = (rf"(?:/?(?:{'|'.join(s['active_tags'])})|[a-z][a-z0-9+.-]{{1,20}}:"
                 r"|[a-z][^<>]{0,200}?\s(?:style|hidden|on[a-z]{4,12}|href|src)\b)")
         role = rf"(?<![a-zA-Z])(?:{_OPENING}(?=(?:{_plainly(s, 'role_tags')})(?![a-z0-9])))"
         return [
@@ -3280,17 +3280,9 @@ def _pairs(section: Any, name: str) -> dict[int, int]:
     return str.maketrans(pairs[::2], pairs[1::2])
 
 
-def _texts(section: Any, name: str) -> list[str]:
-    """A list of the settings that holds texts only; an unquoted `no` or `null` is not one."""
-    values = section.get(name)
-    if not isinstance(values, list) or not all(isinstance(value, str) and value for value in values):
-        raise ConfigError(f"suspicion: {name!r} must be a list of texts, not {values!r:.60}", "put words such as no in quotes")
-    return values
-
-
 def _plainly(section: Any, name: str, most: int | None = None) -> str:
     """A regular expression for any of a list's words, as they stand."""
-    return "|".join(map(re.escape, _texts(section, name)[:most]))
+    return "|".join(map(re.escape, section[name][:most]))
 
 
 def _any_of(words: list[Any]) -> str:
@@ -9450,7 +9442,6 @@ class AgentMemory:
         self._expired = ""                           # the day on which archived turns were last looked through
         self._compared = self._asked = False         # a text was compared, a question was asked
         self._unkept = 0                             # cache/ did not take a segment
-        self._backend: Backend | None = None
         self._tried = False
         self._mutex = allocate_lock()
 
@@ -9785,7 +9776,7 @@ class AgentMemory:
             self._store.warn(f"there is no memory yet in {self.root}")
         corpus = self._corpus(seen, asked=True)
         allowed = self._within(self._window(since, until), self._allowed(corpus, room, project), corpus, seen.memories)
-        fusion = {} if self._analyzer.seed else self._chosen().fused or {}
+        fusion = {} if self._analyzer.seed else self._chosen.fused or {}
         most = max(fusion.get("candidates", rules["candidates"]), limit)
         words = self._by_words(clean, seen, corpus, allowed, most)
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, words.heard, most)
@@ -9823,7 +9814,7 @@ class AgentMemory:
 
         There is an answer where words and the best cosine are certain together; else only what is near in another script.
         """
-        backend = self._chosen()
+        backend = self._chosen
         fusion = backend.fused or {}
         near = dict(list(meaning.items())[:fusion["candidates"]])
         top, chinese = max(near.values(), default=0.0), re.search(HAN, query) is not None
@@ -10153,11 +10144,10 @@ class AgentMemory:
 
     # ── by meaning ──
 
+    @cached_property
     def _chosen(self) -> Backend:
         """The vector backend of the settings."""
-        if self._backend is None:
-            self._backend = choose(self.settings["vectors"], self.settings.lookup, self.settings.choice("VECTOR_BACKEND"))
-        return self._backend
+        return choose(self.settings["vectors"], self.settings.lookup, self.settings.choice("VECTOR_BACKEND"))
 
     def _named(self) -> bool:
         """Whether the backend was named outright, and not left to `auto`."""
@@ -10181,7 +10171,7 @@ class AgentMemory:
         `found` tells whether words found something; None where meaning alone was asked for.  A service that fails is
         answered for by the local way; its paid vectors stay where they are.
         """
-        backend, why = self._chosen(), None
+        backend, why = self._chosen, None
         if self._named() and not self._tried and backend.remote:
             self._tried = True
             self._breaker().reset(backend.name)          # named outright: tried afresh, once a process
@@ -10585,7 +10575,7 @@ class AgentMemory:
         """Which backend gives meaning now, which others there are, and how the reranker stands."""
         breaker, stored, memories, why = self._breaker(), self._store.vectors_of(), self._store.read().memories, None
         try:
-            chosen = self._chosen()
+            chosen = self._chosen
         except ConfigError as fault:                         # whoever asks here wants to know why
             named, why = self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"], fault.message
             chosen = Backend(named, None, "", 0.0, False)
@@ -10613,7 +10603,7 @@ class AgentMemory:
 
     def _local_alone(self) -> bool:
         """Whether vectors are the local ones of a large store: those stand in cache/ alone."""
-        return isinstance(self._chosen().vectorizer, LocalHashVectorizer) and not self._store.small()
+        return isinstance(self._chosen.vectorizer, LocalHashVectorizer) and not self._store.small()
 
     def _without_vector(self) -> int:
         """How many memories have no vector yet."""

@@ -165,7 +165,7 @@ suspicion.rules[{}]: there is no list {} in suspicion.words ⇒ suspicion.rules[
 suspicion.rules: {} nests unbounded repeats ⇒ suspicion.rules：{} 里无界重复相套
 write {1,40} inside ⇒ 内层请写 {1,40}
 suspicion.rules: {} is not a regular expression: {} ⇒ suspicion.rules：{} 不是正则表达式：{}
-suspicion: {} must be a list of texts, not {} ⇒ suspicion：{} 应为文本列表，而不是 {}
+suspicion.rules[{}]: patterns must be a list of texts ⇒ suspicion.rules[{}]：patterns 应为文本列表
 put words such as no in quotes ⇒ no 这样的词要加引号
 digest.signs.{} holds what is no regular expression: {} ⇒ digest.signs.{} 里有的不是正则表达式：{}
 quote each with '…' ⇒ 每一条都用 '…' 括起

@@ -10300,19 +10300,19 @@ class AgentMemory:
         except (OSError, StoreBusy) as fault:
             self._store.warn(f"vectors were not kept: {fault}")
 
-    def _reranked(self, query: Clean, ids: list[int], memories: Shelf) -> tuple[list[int], dict[int, float], str | None]:
+    def _reranked(self, query: Clean, numbers: list[int], shelf: Shelf) -> tuple[list[int], dict[int, float], str | None]:
         """The best documents in the order of the reranker, with its scores; as they came where it is off or fails."""
         best = self.settings["retrieval"]["rerank_candidates"]
         reranker = self._reranker()
-        if reranker is None or len(ids) < 2:
-            return ids, {}, None
+        if reranker is None or len(numbers) < 2:
+            return numbers, {}, None
         try:
-            texts = [memories.at(number).content for number in ids[:best]]
+            texts = [shelf.at(number).content for number in numbers[:best]]
             scores = Guarded("rerank", reranker, self._breaker()).rank(query, texts)
         except BackendDown as fault:
-            return ids, {}, f"not reranked: {fault.message}"
-        scored = dict(zip(ids, scores))
-        return sorted(scored, key=lambda id: -scored[id]) + ids[best:], scored, None
+            return numbers, {}, f"not reranked: {fault.message}"
+        scored = dict(zip(numbers, scores))
+        return sorted(scored, key=lambda number: -scored[number]) + numbers[best:], scored, None
 
     def _reranker(self) -> Any:
         off = self.settings.choice("RERANK") == "off"

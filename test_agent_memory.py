@@ -1986,10 +1986,10 @@ b:
 c: it's # here
 d: http://x/y#z
 e:
-f: {"json": [true, null]}
 g:
 -
   h: 1
+f: {"json": [true, null]}
 """)[0], {"a": 1, "b": ["x", "it's # no comment", {"label": 'q"uoted', "n": [1, "two", "3,", "4"]}],
           "c": "it's", "d": "http://x/y#z", "e": None, "f": {"json": [True, None]}, "g": [{"h": 1}]})
 

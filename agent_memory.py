@@ -9354,8 +9354,7 @@ def _reply_facts(value: Any) -> list[Any]:
 
 def _reply_importance(value: Any) -> int:
     """1 to 10 from a number or its text; 5 when there is none."""
-    shown = value if isinstance(value, str) else repr(value)
-    number = re.match(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)(?:\s*/\s*10)?\s*$", shown)
+    number = re.match(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)(?:\s*/\s*10)?\s*$", str(value))
     return min(10, max(1, round(float(number[1])))) if number else 5
 
 

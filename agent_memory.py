@@ -50,7 +50,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Mapping, MutableMapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 __version__ = "0.1.0"
 __all__ = [
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     import json
     import re
     from argparse import ArgumentParser
-    from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
     from datetime import date, datetime
     from types import SimpleNamespace as Namespace
@@ -766,15 +765,12 @@ _SPEC_FIELDS = Memory._fields[:11]
 _USUALLY = {key: getattr(Memory, key) for key in Memory._fields[len(_SPEC_FIELDS):]}      # left out of a row
 _TUPLES = frozenset(("redacted", "history", "conflicts", "updates", "dismissed", "flags"))
 _INNER = {"history": ("content", "at"), "conflicts": ("memory_id", "entity", "type")}
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("category", "room", "created_at", "extra"), (str,)),
+_TYPES: Mapping[str, tuple[type, ...]] = {                # of the other fields
+    **dict.fromkeys((key for key in Memory._fields if key not in _TUPLES), (str,)),
     "importance": (int,), "access_count": (int,), "execution_verified": (bool,), "seq": (int, type(None)),
     **dict.fromkeys(("last_accessed", "source", "session", "speaker", "project", "said_at", "updated_at"), (str, type(None))),
 }
-
-
 _BLANK = {key: getattr(Memory, key, "") for key in Memory._fields}
-_ROW_TYPES = {key: _KINDS.get(key, (str,)) for key in Memory._fields if key not in _TUPLES}
 
 
 def to_row(memory: Memory) -> dict[str, Any]:
@@ -810,7 +806,7 @@ def from_row(row: object) -> Memory:
         raise ValueError(f"{row['id']} has no text")
     known: dict[str, Any] = {}
     for key, value in row.items():                   # 1,000 rows at every cold start: no call for a plain value
-        if type(value) in _ROW_TYPES.get(key, ()):
+        if type(value) in _TYPES.get(key, ()):
             known[key] = value
         elif key in Memory._fields:
             known[key] = _shaped(key, value)
@@ -832,7 +828,7 @@ def _shaped(key: str, value: Any) -> Any:
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError(f"{key} is {in_short(value)}")
         return tuple(value)
-    if type(value) not in _KINDS.get(key, (str,)):
+    if type(value) not in _TYPES[key]:
         raise ValueError(f"{key} is {in_short(value)}")
     return value
 
@@ -970,7 +966,7 @@ def _field(key: str, text: str) -> Any:
         return tuple(part for part in str(value or "").split(",") if part)
     if key in _TUPLES:
         return _shaped(key, value or ())
-    if str in _KINDS.get(key, (str,)) and isinstance(value, (int, float)):
+    if str in _TYPES[key] and isinstance(value, (int, float)):
         return text.strip()          # a date or number somebody wrote without quotes
     return _shaped(key, value)
 
@@ -997,14 +993,15 @@ def plain_scalar(text: str) -> Any:
 
     JSON is understood whole.  ValueError says what is not.
     """
-    if text[:1] == '"':
-        return _json(text)
+    if text[:1] in ('"', "[", "{"):
+        try:
+            return from_json(text)
+        except ValueError:
+            return _flow(text)
     if text[:1] == "'":
         if not _pattern(r"'(?:[^']|'')*'").fullmatch(text):
             raise ValueError(f"a quote that does not close: {in_short(text)}")
         return text[1:-1].replace("''", "'")
-    if text[:1] in "[{" and text:
-        return _flow(text)
     if text.casefold() in _WORDS and text in (text.lower(), text.title(), text.upper()):
         return _WORDS[text.casefold()]
     if _pattern(_NUMBER).fullmatch(text):
@@ -1014,19 +1011,10 @@ def plain_scalar(text: str) -> Any:
     return text
 
 
-def _json(text: str) -> Any:
-    try:
-        return from_json(text)
-    except ValueError:
-        raise ValueError(f"a value that does not end as it begins: {in_short(text)}") from None
-
-
-def _flow(text: str) -> Any:
-    """A flow list of scalars, or any JSON."""
-    try:
-        return from_json(text)
-    except ValueError:
-        pass
+def _flow(text: str) -> list[Any]:
+    """A flow list of scalars that is no JSON."""
+    if text[0] == '"':
+        raise ValueError(f"a value that does not end as it begins: {in_short(text)}")
     if text[0] != "[" or text[-1] != "]":
         raise ValueError(f"only lists may stand on one line: {in_short(text)}")
     items = _pattern(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,"'\[\]{}][^,\[\]{}]*?)\s*(?:,|$)""").findall(text[1:-1])
@@ -1106,7 +1094,7 @@ def _value(lines: list[tuple[int, int, str]], at: int, indent: int, text: str, p
             raise PlainYamlError(lines[at][0], str(fault)) from None
     below = at + 1
     if below < len(lines) and (lines[below][1] > indent
-                               or lines[below][1] == indent and lines[below][2].startswith("- ")):
+                               or lines[below][1] == indent and _pattern(r"-( |$)").match(lines[below][2])):
         return _node(lines, below, lines[below][1], path, where)
     return None, below
 
@@ -3202,22 +3190,19 @@ class Inspector:
     # ── what it says ──
 
     @cached_property
-    def _slots(self) -> dict[str, list[str]]:
-        """The lists of words that patterns name."""
-        return {name: _texts(self._settings["words"], name) for name in self._settings["words"]}
-
-    @cached_property
     def _rules(self) -> list[tuple[str, bool, str, list[_Gate]]]:
         """Each pattern as (label, whether it blocks, pattern, its gates)."""
-        rules = []
+        rules, words = [], self._settings["words"]
         for number, rule in enumerate(self._settings["rules"]):
             if not isinstance(rule, dict) or not isinstance(rule.get("label"), str) or ("blocks" in rule) == ("flags" in rule):
                 raise ConfigError(f"suspicion.rules[{number}]: a rule has a label, and examples under either `blocks` or `flags`")
-            patterns = _texts(rule, "patterns")
+            patterns = rule.get("patterns")
+            if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+                raise ConfigError(f"suspicion.rules[{number}]: patterns must be a list of texts", "put words such as no in quotes")
             known = rule.gates if isinstance(rule, ShippedRule) and rule.gates else map(demanded, patterns)
             for pattern, gates in zip(patterns, known):
                 slots = _pattern(_SLOT).findall(pattern)
-                if unknown := [name for name, _ in slots if name not in self._slots]:
+                if unknown := [name for name, _ in slots if name not in words]:
                     raise ConfigError(f"suspicion.rules[{number}]: there is no list {unknown[0]!r} in suspicion.words")
                 needed = [self._gates[name] for name, may in slots if not may]
                 needed += [(frozenset(marks), pieces) for marks, pieces in gates]
@@ -3236,14 +3221,16 @@ class Inspector:
 
     @cached_property
     def _gates(self) -> dict[str, _Gate]:
-        return {name: words.gate if isinstance(words, ShippedWords) else _gate(words) for name, words in self._slots.items()}
+        return {name: words.gate if isinstance(words, ShippedWords) else _gate(words)
+                for name, words in self._settings["words"].items()}
 
     def _compiled(self, pattern: str) -> re.Pattern[str]:
         """A pattern with its slots filled in, compiled when first needed: all of them would take 150 ms."""
         if pattern not in self._ready:
             if _nested(pattern):
                 raise ConfigError(f"suspicion.rules: {in_short(pattern)} nests unbounded repeats", "write {1,40} inside")
-            filled = _pattern(_SLOT).sub(lambda slot: _any_of(self._slots[slot[1]]), pattern.replace("~", _GAP)).replace(" ", r"\s")
+            words = self._settings["words"]
+            filled = _pattern(_SLOT).sub(lambda slot: _any_of(words[slot[1]]), pattern.replace("~", _GAP)).replace(" ", r"\s")
             try:
                 self._ready[pattern] = _pattern(filled)
             except re.error as error:
@@ -3367,7 +3354,8 @@ class Inspector:
     @cached_property
     def _vocabulary(self) -> re.Pattern[str]:
         """The words by which letters without blanks are told apart."""
-        words = {word.rstrip("*") for name in ("drop", "prior", "rules") for word in self._slots[name] if " " not in word}
+        words = {word.rstrip("*") for name in ("drop", "prior", "rules")
+                 for word in self._settings["words"][name] if " " not in word}
         return _pattern("|".join(rf"{escaped(word)}s?" for word in sorted(words, key=len, reverse=True)))
 
     # ── what is shown ──
@@ -3377,12 +3365,11 @@ class Inspector:
         """What is escaped: (signs of which one must be there, what, as what).  No result matches again."""
         s = self._settings
         tag = rf"(?:/?\s{{0,3}}(?:{_plainly(s, 'fences')})(?![a-z0-9])|/\s{{0,3}}(?:{_plainly(s, 'role_tags')})(?![a-z0-9]))"
-        html = (rf"(?:/?(?:{'|'.join(_texts(s, 'active_tags'))})|[a-z][a-z0-9+.-]{{1,20}}:"
+        html = (rf"(?:/?(?:{'|'.join(s['active_tags'])})|[a-z][a-z0-9+.-]{{1,20}}:"
                 r"|[a-z][^<>]{0,200}?\s(?:style|hidden|on[a-z]{4,12}|href|src)\b)")
         role = rf"(?<![a-zA-Z])(?:{_OPENING}(?=(?:{_plainly(s, 'role_tags')})(?![a-z0-9])))"
         return [
-            (_OPENS, rf"{_OPENING}(?=\s{{0,3}}(?:{tag}|{html}))|{role}|<(?=[|｜])|<(?=</?SYS>>)", "‹"),
-            (_OPENS, r"<(?=/?SYS>>)|\[(?=/?INST\])", "‹"),
+            (_OPENS, rf"{_OPENING}(?=\s{{0,3}}(?:{tag}|{html}))|{role}|<(?=[|｜]|<?/?SYS>>)|\[(?=/?INST\])", "‹"),
             (("[",), r"(?<!#)!\[", r"!\\["),
             (("](",), r"\]\((?=[\s<]{0,3}(?:[a-z][a-z0-9+.-]*:|//))", r"]\\("),
             (("]:",), r"^(\s{0,3}\[[^\]\n]{1,80}\]):(?=[\s<]{0,3}[a-z][a-z0-9+.-]{0,20}:)", r"\1\\:"),
@@ -3484,17 +3471,9 @@ def _pairs(section: Any, name: str) -> dict[int, int]:
     return str.maketrans(pairs[::2], pairs[1::2])
 
 
-def _texts(section: Any, name: str) -> list[str]:
-    """A list of the settings that holds texts only; an unquoted `no` or `null` is not one."""
-    values = section.get(name)
-    if not isinstance(values, list) or not all(isinstance(value, str) and value for value in values):
-        raise ConfigError(f"suspicion: {name!r} must be a list of texts, not {in_short(values)}", "put words such as no in quotes")
-    return values
-
-
 def _plainly(section: Any, name: str, most: int | None = None) -> str:
     """A regular expression for any of a list's words, as they stand."""
-    return "|".join(map(escaped, _texts(section, name)[:most]))
+    return "|".join(map(escaped, section[name][:most]))
 
 
 def _any_of(words: list[Any]) -> str:
@@ -4530,32 +4509,18 @@ class Matches(Record):
     slips: Mapping[str, Sequence[str]] = {}       # word nobody said → those it may have been meant to be
     parts: Sequence[Mapping[str, Any]] = ()       # the same postings, by the parts of a corpus
 
-    def scores(self, content: Collection[str] | None = None) -> dict[Any, float]:
-        """{id: Σ count · idf · share · (k1 + 1)}, Okapi BM25, of the texts that have one of these terms, or any."""
+    def scores(self) -> dict[Any, float]:
+        """{id: Σ count · idf · share · (k1 + 1)}, Okapi BM25, of the texts that have a term of the query."""
         scores: dict[Any, float] = {}
         for term in self.counts:
-            if content is None or term in content:
-                weight = self.weight(term)
-                for id, share in self.postings[term].items():
-                    scores[id] = scores.get(id, 0.0) + weight * share
-        for term in self.counts if content is not None else ():
-            if term not in content:              # type: ignore[operator]
-                self._add(scores, self.postings[term], self.weight(term))
+            weight = self.weight(term)
+            for id, share in self.postings[term].items():
+                scores[id] = scores.get(id, 0.0) + weight * share
         return scores
 
     def weight(self, term: str) -> float:
         """What a term is worth to a text that consists of nothing else: count · idf · (k1 + 1)."""
         return self.counts[term] * (self.scale.k1 + 1) * _idf(self.scale.size, len(self.postings[term]))
-
-    def _add(self, scores: dict[Any, float], found: Mapping[Any, float], weight: float) -> None:
-        """Add a term to texts that have a score already; few of them are looked up, for `the` is in most texts."""
-        if 8 * len(scores) < len(found):
-            for id in scores:
-                scores[id] += weight * (found.get(id) or 0.0)
-            return
-        for id, share in found.items():
-            if id in scores:
-                scores[id] += weight * share
 
     def faint(self, scores: Mapping[Any, float]) -> dict[Any, float]:
         """Below all scores: the texts that only hold a lone character of the query (猫) inside a longer run."""
@@ -4566,9 +4531,9 @@ class Matches(Record):
                 faint[id] = faint.get(id, 0.0) + step
         return faint
 
-    def ranked(self, content: Collection[str] | None = None) -> list[tuple[Any, float]]:
-        """(id, score), best first, of the texts that have one of these terms, or any."""
-        scores = self.scores(content)
+    def ranked(self) -> list[tuple[Any, float]]:
+        """(id, score), best first, of the texts that have a term of the query, or hold a lone character of it."""
+        scores = self.scores()
         return foremost(scores | self.faint(scores))
 
     def holders(self, term: str) -> Mapping[Any, float] | set[Any]:
@@ -8154,11 +8119,9 @@ class Store:
             if id in text:
                 self.write(f"backups/{name}", _without(text, id))
                 touched.append(f"backups/{name}")
-        self.uncache((), "lengths.json")                # an earlier version kept ids there
-        for name in [".undo.json"]:
-            if os.path.exists(self.path(name)) and id in (self._text(name) or ""):
-                _unlink(self.path(name))
-                touched.append(name)
+        if id in (self._text(".undo.json") or ""):
+            _unlink(self.path(".undo.json"))
+            touched.append(".undo.json")
         return touched
 
     # ── conversations ──
@@ -9602,8 +9565,7 @@ def _reply_facts(value: Any) -> list[Any]:
 
 def _reply_importance(value: Any) -> int:
     """1 to 10 from a number or its text; 5 when there is none."""
-    shown = value if isinstance(value, str) else repr(value)
-    number = _pattern(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)(?:\s*/\s*10)?\s*$").match(shown)
+    number = _pattern(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)(?:\s*/\s*10)?\s*$").match(str(value))
     return min(10, max(1, round(float(number[1])))) if number else 5
 
 
@@ -9690,7 +9652,6 @@ class AgentMemory:
         self._expired = ""                           # the day on which archived turns were last looked through
         self._compared = self._asked = False         # a text was compared, a question was asked
         self._unkept = 0                             # cache/ did not take a segment
-        self._backend: Backend | None = None
         self._tried = False
         self._mutex = allocate_lock()
 
@@ -9810,14 +9771,15 @@ class AgentMemory:
         links = [{"memory_id": told.memory_id, "entity": told.entity, "type": told.type} for told in conflicts]
         self._tie(draft, memory.id, links, rivals)
         for link in links:
-            memory = replace(memory, conflicts=_with(memory.conflicts, link["memory_id"], link["entity"], link["type"]))
+            memory = replace(memory, conflicts=_with(memory.conflicts, link))
         return replace(memory, updates=tuple(dict.fromkeys((*memory.updates, *rivals))))
 
     def _tie(self, draft: Draft, id: str, links: Iterable[Mapping[str, str]], rivals: Iterable[str]) -> None:
         """The other ends of a memory's links, put into the draft."""
         for link in links:
             other = draft.memories[link["memory_id"]]
-            draft.put(replace(other, conflicts=_with(other.conflicts, id, link["entity"], _opposite(link["type"]))))
+            back = {"memory_id": id, "entity": link["entity"], "type": _opposite(link["type"])}
+            draft.put(replace(other, conflicts=_with(other.conflicts, back)))
         for rival in rivals:
             other = draft.memories[rival]
             draft.put(replace(other, updates=tuple(dict.fromkeys((*other.updates, id)))))
@@ -9830,8 +9792,7 @@ class AgentMemory:
                 if other := draft.memories.get(link["memory_id"]):
                     flags = tuple(dict.fromkeys((*other.flags, "superseded")))
                     draft.put(replace(unlinked(other, memory.id), flags=flags))
-            verified = replace(memory, execution_verified=True, conflicts=(),
-                               flags=_released(memory.flags))
+            verified = replace(memory, execution_verified=True, conflicts=(), flags=_released(memory.flags))
             draft.put(verified)
             return verified
 
@@ -9843,14 +9804,12 @@ class AgentMemory:
             made = self._memory(memory.content if text is None else text, category or memory.category,
                                 memory.importance if importance is None else importance, memory.execution_verified, memory.source,
                                 project=memory.project if project is None else project or None)
-            reworded = made.content != memory.content
-            history = (*memory.history, {"content": memory.content, "at": made.created_at}) if reworded else memory.history
-            edited = replace(
-                memory, content=made.content, category=made.category, importance=made.importance, project=made.project,
-                history=history, room=memory.room if made.category == memory.category else made.room,
-                redacted=made.redacted if reworded else memory.redacted, flags=made.flags if reworded else memory.flags,
-                execution_verified=made.execution_verified if reworded else memory.execution_verified,
-                updated_at=made.created_at if reworded else memory.updated_at)
+            edited = replace(memory, category=made.category, importance=made.importance, project=made.project,
+                             room=memory.room if made.category == memory.category else made.room)
+            if made.content != memory.content:
+                edited = replace(edited, content=made.content, redacted=made.redacted, flags=made.flags,
+                                 execution_verified=made.execution_verified, updated_at=made.created_at,
+                                 history=(*memory.history, {"content": memory.content, "at": made.created_at}))
             draft.put(edited)
             return edited
 
@@ -10041,7 +10000,7 @@ class AgentMemory:
             self._store.warn(f"there is no memory yet in {self.root}")
         corpus = self._corpus(seen, asked=True)
         allowed = self._within(self._window(since, until), self._allowed(corpus, room, project), corpus, seen.memories)
-        fusion = {} if self._analyzer.seed else self._chosen().fused or {}
+        fusion = {} if self._analyzer.seed else self._chosen.fused or {}
         most = max(fusion.get("candidates", rules["candidates"]), limit)
         words = self._by_words(clean, seen, corpus, allowed, most)
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, words.heard, most)
@@ -10080,7 +10039,7 @@ class AgentMemory:
 
         There is an answer where words and the best cosine are certain together; else only what is near in another script.
         """
-        backend = self._chosen()
+        backend = self._chosen
         fusion = backend.fused or {}
         near = dict(list(meaning.items())[:fusion["candidates"]])
         top, chinese = max(near.values(), default=0.0), _pattern(HAN).search(query) is not None
@@ -10191,25 +10150,21 @@ class AgentMemory:
         second comparison finds it piled up.
         """
         with self._mutex:                            # another thread may be asking
-            return self._searched(seen, asked, comparing)
-
-    def _searched(self, seen: Snapshot, asked: bool, comparing: bool) -> Corpus:
-        mark, old = self._store.mark_of("cache", "segments.json"), self._kept
-        if old is None or old.rows is not seen.memories.rows or old.mark != mark:
-            self._kept = old = self._corpus_of(seen, old)
-            old.mark = mark
-        corpus = old
-        if asked and self._asked and corpus.words is None:
-            corpus.words = Words(self._analyzer)
-        self._asked = self._asked or asked
-        if corpus.words is not None:
-            for number in [*(corpus.words.ids() - corpus.tail.keys())]:
-                corpus.words.remove(number)
-            for number in corpus.tail.keys() - corpus.words.ids():
-                corpus.words.add(number, self._analyzer.terms_of(corpus.tail[number]))
-        if comparing:
-            self._pile_up(corpus)
-        return corpus
+            mark, corpus = self._store.mark_of("cache", "segments.json"), self._kept
+            if corpus is None or corpus.rows is not seen.memories.rows or corpus.mark != mark:
+                self._kept = corpus = self._corpus_of(seen, corpus)
+                corpus.mark = mark
+            if asked and self._asked and corpus.words is None:
+                corpus.words = Words(self._analyzer)
+            self._asked = self._asked or asked
+            if corpus.words is not None:
+                for number in corpus.words.ids() - corpus.tail.keys():
+                    corpus.words.remove(number)
+                for number in corpus.tail.keys() - corpus.words.ids():
+                    corpus.words.add(number, self._analyzer.terms_of(corpus.tail[number]))
+            if comparing:
+                self._pile_up(corpus)
+            return corpus
 
     def _pile_up(self, corpus: Corpus) -> None:
         """Bring the pile of the tail up to date; made when a process compares for the second time."""
@@ -10415,28 +10370,25 @@ class AgentMemory:
 
     # ── by meaning ──
 
+    @cached_property
     def _chosen(self) -> Backend:
         """The vector backend of the settings."""
-        if self._backend is None:
-            self._backend = choose(self.settings["vectors"], self.settings.lookup, self.settings.choice("VECTOR_BACKEND"))
-        return self._backend
+        return choose(self.settings["vectors"], self.settings.lookup, self.settings.choice("VECTOR_BACKEND"))
 
     def _named(self) -> bool:
         """Whether the backend was named outright, and not left to `auto`."""
         return (self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"]) != "auto"
 
     def _breaker(self) -> Breaker:
-        slot = self._store.slot(".vector_backend_state.json")
-        return Breaker(slot.read(), self._saved(slot), self.now, self.settings["vectors"]["retry_after_minutes"])
+        slot = self.slot("vector_backend")
 
-    def _saved(self, slot: Slot) -> Callable[[dict[str, Any]], None]:
-        """How the breaker keeps its memory; where nothing can be written it only forgets sooner."""
         def save(state: dict[str, Any]) -> None:
             try:
                 slot.write(state)
-            except (OSError, StoreBusy) as fault:
+            except (OSError, StoreBusy) as fault:    # it only forgets sooner
                 self._store.warn(f"the state of the services was not kept: {reason_of(fault)}")
-        return save
+
+        return Breaker(slot.read(), save, self.now, self.settings["vectors"]["retry_after_minutes"])
 
     def _by_meaning(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed,
                     found: bool | None, count: int) -> tuple[dict[int, float], str, str | None]:
@@ -10445,7 +10397,7 @@ class AgentMemory:
         `found` tells whether words found something; None where meaning alone was asked for.  A service that fails is
         answered for by the local way; its paid vectors stay where they are.
         """
-        backend, why = self._chosen(), None
+        backend, why = self._chosen, None
         if self._named() and not self._tried and backend.remote:
             self._tried = True
             self._breaker().reset(backend.name)          # named outright: tried afresh, once a process
@@ -10500,7 +10452,7 @@ class AgentMemory:
         if matrix is not None:
             near = self._near_rows(matrix, asked, least, seen, allowed, lambda texts: self._embedded(stamp, guarded, texts, kept))
         else:
-            memories = self._speaking(seen, allowed)
+            memories = {memory.id: memory for memory in map(seen.memories.at, filter(allowed, seen.memories.rows.living()))}
             vectors = self._vectors(stamp, guarded, memories, kept)
             same = {id: vector for id, vector in vectors.items() if id in memories and type(vector) is type(asked)}
             near = {seen.memories.number(id): cosine for id, cosine in nearest(asked, same, least)}
@@ -10534,11 +10486,6 @@ class AgentMemory:
             near |= {seen.memories.number(id): cosine for id, cosine in nearest(asked, fresh, floor)}
         rows = matrix.near(asked, floor, allowed.among(documents))
         return near | {documents[row]: cosine for row, cosine in rows.items()}
-
-    def _speaking(self, seen: Snapshot, allowed: Allowed) -> dict[str, Memory]:
-        """The memories of the documents that may answer."""
-        found = map(seen.memories.at, filter(allowed, seen.memories.rows.living()))
-        return {memory.id: memory for memory in found}
 
     def _stamp(self, backend: Backend, asked: Any) -> dict[str, Any]:
         """What vectors.json says of the backend that made its vectors."""
@@ -10579,19 +10526,19 @@ class AgentMemory:
         except (OSError, StoreBusy) as fault:
             self._store.warn(f"vectors were not kept: {reason_of(fault)}")
 
-    def _reranked(self, query: Clean, ids: list[int], memories: Shelf) -> tuple[list[int], dict[int, float], str | None]:
+    def _reranked(self, query: Clean, numbers: list[int], shelf: Shelf) -> tuple[list[int], dict[int, float], str | None]:
         """The best documents in the order of the reranker, with its scores; as they came where it is off or fails."""
         best = self.settings["retrieval"]["rerank_candidates"]
         reranker = self._reranker()
-        if reranker is None or len(ids) < 2:
-            return ids, {}, None
+        if reranker is None or len(numbers) < 2:
+            return numbers, {}, None
         try:
-            texts = [memories.at(number).content for number in ids[:best]]
+            texts = [shelf.at(number).content for number in numbers[:best]]
             scores = Guarded("rerank", reranker, self._breaker()).rank(query, texts)
         except BackendDown as fault:
-            return ids, {}, f"not reranked: {fault.message}"
-        scored = dict(zip(ids, scores))
-        return sorted(scored, key=lambda id: -scored[id]) + ids[best:], scored, None
+            return numbers, {}, f"not reranked: {fault.message}"
+        scored = dict(zip(numbers, scores))
+        return sorted(scored, key=lambda number: -scored[number]) + numbers[best:], scored, None
 
     def _reranker(self) -> Any:
         off = self.settings.choice("RERANK") == "off"
@@ -10633,7 +10580,7 @@ class AgentMemory:
             except AgentMemoryError as fault:
                 refused.append(Refused(number, str(self.clean(fault.message))))
                 continue
-            named = ["all", "zh" if _pattern(HAN).search(query) else "en", *([str(self.clean(str(kind)))] if kind else [])]
+            named = ["all", "zh" if _pattern(HAN).search(query) else "en", *([str(self.clean(kind))] if kind else [])]
             for name in dict.fromkeys(named):
                 groups.setdefault(name, []).append((found, expected))
             if set(expected) - set(found[:5]) or found and not expected:
@@ -10710,7 +10657,7 @@ class AgentMemory:
         return "added"
 
     def _brought_back(self, draft: Draft, memory: Memory, overwrite: bool) -> str:
-        """A row of an export, exactly as it was; one that commands its reader only if this store released it."""
+        """A row of an export, exactly as it was; one that commands its reader is quarantined unless the row says released."""
         known = draft.memories.get(memory.id)
         self._check_row(memory)
         judged = self._judged(memory)
@@ -10755,8 +10702,8 @@ class AgentMemory:
         facts, mode, degraded, usage = self._facts(clean)
         facts = _foremost([replace(fact, content=self.clean(fact.content)) for fact in facts], limit)
         given = {"source": source, "session": session, "project": project}
-        known = [(fact, {**given, **(origin(fact) if origin else {})}) for fact in facts]
-        applied = self._learned(known, verified) if apply and facts else []
+        known = [(fact, {**given, **(origin(fact) if origin else {})}) for fact in facts] if apply else []
+        applied = self._learned(known, verified) if known else []
         return Digested(mode, degraded, tuple(facts), tuple(applied), usage)
 
     def _learned(self, facts: list[tuple[Fact, dict[str, Any]]], verified: bool) -> list[Kept]:
@@ -10800,12 +10747,9 @@ class AgentMemory:
             return None, f"{block['key']} is not set, rules were used" if mode == "llm" else None
         if not block["key"] and mode == "auto" and not block["url"]:
             return None, None
-        def post(url: str, payload: dict[str, Any], key: str, seconds: float) -> Any:
-            return post_json(url, payload, key, seconds, block["allow_http"])
-
-        return LLMDigester(block["url"], block["model"], key or "", post, block["seconds"],
-                           self.settings["digest"]["max"], block["prompt"], self.settings["digest"]["length"],
-                           self.settings["category_mapping"]), None
+        post = partial(post_json, allow_http=block["allow_http"])
+        return LLMDigester(block["url"], block["model"], key, post, block["seconds"], self.settings["digest"]["max"],
+                           block["prompt"], self.settings["digest"]["length"], self.settings["category_mapping"]), None
 
     # ── looking ──
 
@@ -10861,7 +10805,7 @@ class AgentMemory:
         """Which backend gives meaning now, which others there are, and how the reranker stands."""
         breaker, stored, memories, why = self._breaker(), self._store.vectors_of(), self._store.read().memories, None
         try:
-            chosen = self._chosen()
+            chosen = self._chosen
         except ConfigError as fault:                         # whoever asks here wants to know why
             named, why = self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"], self.clean(fault.message)
             chosen = Backend(named, None, "", 0.0, False)
@@ -10889,7 +10833,7 @@ class AgentMemory:
 
     def _local_alone(self) -> bool:
         """Whether vectors are the local ones of a large store: those stand in cache/ alone."""
-        return isinstance(self._chosen().vectorizer, LocalHashVectorizer) and not self._store.small()
+        return isinstance(self._chosen.vectorizer, LocalHashVectorizer) and not self._store.small()
 
     def _without_vector(self) -> int:
         """How many memories have no vector yet."""
@@ -10979,8 +10923,7 @@ class AgentMemory:
         if self.exists():
             self._store.settle()                     # a page whose recalls still wait beside it was not edited
         with self._store.transaction("sync") as draft:
-            found = dict.fromkeys(self._store.pages())
-            return self._store.fold(draft, [*found, *(id for id in draft.memories if id not in found)])
+            return self._store.fold(draft, dict.fromkeys((*self._store.pages(), *draft.memories)))
 
     def doctor(self, fix: bool = False) -> Examined:
         """Every kind of drift in the data root; `fix=True` mends what is safe and looks again."""
@@ -11234,10 +11177,9 @@ def _opposite(type: str) -> str:
     return {"positive": "negative", "negative": "positive"}.get(type, type)
 
 
-def _with(links: tuple[Mapping[str, str], ...], id: str, entity: str, type: str) -> tuple[Mapping[str, str], ...]:
+def _with(links: tuple[Mapping[str, str], ...], link: Mapping[str, str]) -> tuple[Mapping[str, str], ...]:
     """Links to contradicting memories, with one more."""
-    link = {"memory_id": id, "entity": entity, "type": type}
-    return (*(old for old in links if (old["memory_id"], old["entity"]) != (id, entity)), link)
+    return (*(old for old in links if (old["memory_id"], old["entity"]) != (link["memory_id"], link["entity"])), link)
 
 
 def _batches(ids: list[K], size: int) -> Iterator[list[K]]:
@@ -11455,14 +11397,14 @@ def _show_kept(kept: Kept, say: Say) -> Iterator[str]:
 def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
     yield from _one(memory, say, "", 10 ** 9)
     yield say.dim("   " + say("category {category}  recalls {n}  made {at}", category=memory.category,
-                              n=memory.access_count, at=memory.created_at))
+                              n=memory.access_count, at=shown(memory.created_at)))
     known = [say("project {project}", project=shown(say.harmless(memory.project)))] if memory.project else []
     known += [say("speaker {who}", who=say.word(say.harmless(memory.speaker)))] if memory.speaker else []
-    known += [say("said {at}", at=memory.said_at)] if memory.said_at else []
+    known += [say("said {at}", at=shown(memory.said_at))] if memory.said_at else []
     if known:
         yield say.dim("   " + "  ".join(known))
     for old in memory.history:
-        yield say.dim("   " + say("until {at} it said:", at=old["at"]))
+        yield say.dim("   " + say("until {at} it said:", at=shown(old["at"])))
         yield from (say.dim(line) for line in quoted(old["content"], 10 ** 9, say))
 
 
@@ -11523,8 +11465,7 @@ def _show_table(rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
 
 def width(text: str) -> int:
     """The columns of a terminal that a text takes."""
-    from unicodedata import east_asian_width
-    return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 _PROSE = frozenset(("degraded", "error", "reason", "what", "why"))       # fields of results that hold a message
@@ -11557,10 +11498,10 @@ def _in_words(value: Any, say: Say, name: str = "") -> str:
 
 def _text_of(args: Namespace) -> str:
     """The text of a command: its argument, --file F, or standard input for `-`."""
-    from_file, words = getattr(args, "file", None), " ".join(args.text)
+    from_file, words = args.file, " ".join(getattr(args, "text", ()))
     if from_file and words:
         raise UsageError("give the text or --file, not both")
-    if from_file is None and not args.text:
+    if from_file is None and not getattr(args, "text", ()):
         raise UsageError("there is no text", "give the text, --file F, or - to read it")
     if from_file not in (None, "-"):
         try:
@@ -11577,10 +11518,6 @@ def _text_of(args: Namespace) -> str:
     except UnicodeDecodeError:
         name = "standard input" if from_file in (None, "-") else from_file
         raise UsageError(f"{name} is not UTF-8 text", "convert it, for instance with iconv") from None
-
-
-_TEXT = arg("text", nargs="*", default=[], help="the text; - reads standard input")
-_FILE = arg("--file", metavar="F", help="read the text from a file")
 
 
 def at_least_one(text: str) -> int:
@@ -11604,6 +11541,8 @@ def _whole(text: str) -> int:
 
 # What argparse calls a value that is none.
 at_least_one.__name__, none_or_more.__name__, _whole.__name__ = "count, 1 or more", "count, 0 or more", "whole number"
+_TEXT = arg("text", nargs="*", help="the text; - reads standard input")
+_FILE = arg("--file", metavar="F", help="read the text from a file")
 _ID = arg("id", help="an id, a unique part of one (4 characters or more), or a page's name")
 _ROOM = arg("--room", metavar="R", help="only this room")
 _TOP = arg("--top-k", type=at_least_one, metavar="N", help="at most this many")
@@ -11897,7 +11836,6 @@ def _show_imported(found: Imported, say: Say) -> Iterator[str]:
          show=_show_imported, reads=False)
 def _import(memory: AgentMemory, args: Namespace) -> Imported:
     """Take in memories from a file."""
-    args.text = []
     lines = _text_of(args).split("\n")
     progress = sys.stderr.isatty() and not args.json
 
@@ -11925,7 +11863,6 @@ def _show_evaluated(found: Evaluated, say: Say) -> Iterator[str]:
          show=_show_evaluated)
 def _eval(memory: AgentMemory, args: Namespace) -> Evaluated:
     """Score how well this store answers your own questions."""
-    args.text = []
     return memory.evaluate(_text_of(args).split("\n"))
 
 
@@ -12101,7 +12038,7 @@ def main(argv: Iterable[str] | None = None, *, now: Callable[[], datetime] | Non
             if entry and entry.failed:
                 entry.failed(fault, words)
             return 0
-        error = trouble(fault, lang=lang)
+        error = trouble(fault, lang)
         if "--json" in words:
             answer(redact(_verb(words)), None, (), error)
         return fault.exit_code
@@ -12194,21 +12131,21 @@ def _within_limit(data: Any, limit: int) -> Any:
     return data
 
 
-def strict_parser(lang: str | None = None, **how: Any) -> ArgumentParser:
+def strict_parser(lang: str, **how: Any) -> ArgumentParser:
     """A parser of command lines that raises UsageError where argparse would print and exit; its help is in the language."""
     import argparse
-    chinese = beside("chinese") if (lang or language_of(sys.argv[1:])) == "zh" else None
-    usual = {"formatter_class": chinese.Help} if chinese else {}
+    chinese = beside("chinese") if lang == "zh" else None
+    usual: dict[str, Any] = {"allow_abbrev": False, **({"formatter_class": chinese.Help} if chinese else {})}
 
     class Parser(argparse.ArgumentParser):
         def __init__(self, **how: Any) -> None:              # those of the verbs are made by argparse
             super().__init__(**usual | how)
 
         def error(self, message: str) -> NoReturn:
-            told = re.sub(r"invalid (.+) value: ' ?(.*)'$", r"'\2' is no \1", message)       # without the blank of a shielded word
+            told = _pattern(r"invalid (.+) value: ' ?(.*)'$").sub(r"'\2' is no \1", message)      # but a shield's blank
             raise UsageError(told, f"{self.prog} --help")
 
-    return Parser(allow_abbrev=False, **how)
+    return Parser(**how)
 
 
 _COMMON = (arg("--root", metavar="DIR", help="the data root"),
@@ -12286,7 +12223,7 @@ def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
     common(parser)
     verbs = parser.add_subparsers(dest="command", metavar="COMMAND")
     for entry in [COMMANDS[wanted]] if wanted in COMMANDS else COMMANDS.values():
-        sub = verbs.add_parser(entry.name, help=entry.help, description=entry.help, allow_abbrev=False)
+        sub = verbs.add_parser(entry.name, help=entry.help, description=entry.help)
         common(sub, default=SUPPRESS)        # no value here leaves the one before the verb
         for names, how in entry.options:
             sub.add_argument(*names, **how)
@@ -12336,14 +12273,11 @@ def _verb(words: list[str]) -> str:
     return ""
 
 
-def trouble(fault: AgentMemoryError, clean: Callable[[str], str] = redact, lang: str | None = None) -> dict[str, str]:
-    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns it for `answer`.
-
-    In the language given, or that of the process.
-    """
+def trouble(fault: AgentMemoryError, lang: str, clean: Callable[[str], str] = redact) -> dict[str, str]:
+    """Say what happened and what to do, in one line each, masked, for it quotes what was typed; returns it for `answer`."""
     message, hint = (" ".join(clean(text).split()) for text in (fault.message, fault.hint))
     lead = "error: "
-    if (lang or language_of(sys.argv[1:])) == "zh":
+    if lang == "zh":
         message, hint, lead = in_chinese(message), in_chinese(hint), "错误："
     _printed(f"{lead}{shown(message)}" + (f"\n  {shown(hint)}" if hint else ""), sys.stderr)
     return {"kind": fault.kind, "message": message, "hint": hint}

@@ -328,7 +328,7 @@ def unfolded(document: Any) -> list[dict[str, Any]]:
     """The records of a file that is one JSON document."""
     if isinstance(document, dict):
         return [document]
-    items = [item for item in document if isinstance(item, dict)] if isinstance(document, list) else []
+    items = objects(document)
     return [{"messages": items}] if any("role" in item for item in items) else items
 
 
@@ -676,8 +676,7 @@ def parts(content: Any, deep: int = 8) -> list[dict[str, Any]]:
     """The parts of a message's content: a string, parts, or results that hold parts; nothing said lies deeper than `deep`."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    found = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return [inner for part in found
+    return [inner for part in objects(content)
             for inner in ([part] if part.get("type") != "tool-result" or not deep else parts(part.get("content"), deep - 1))]
 
 
@@ -689,8 +688,8 @@ def wording(content: Any) -> str:
 
 def answers(text: str) -> str:
     """What a person chose when asked: {"answers": [{"id", "selected", "custom"}]} as "id: a; b"."""
-    found, said = mapping(parsed(text)).get("answers"), []
-    for answer in map(mapping, found if isinstance(found, list) else ()):
+    said = []
+    for answer in objects(mapping(parsed(text)).get("answers")):
         selected = answer.get("selected")
         chosen = [*(selected if isinstance(selected, list) else [selected]), answer.get("custom")]
         if words := "; ".join(str(word) for word in chosen if word):
@@ -824,7 +823,7 @@ class Dsh(Chat):
         reply = mapping(data.get("message")) or data
         content = reply.get("content")
         calls = [mapping(reply.get("source")).get("callId"), reply.get("toolCallId"), data.get("callId"),
-                 *(mapping(part).get("toolCallId") for part in (content if isinstance(content, list) else ()))]
+                 *(part.get("toolCallId") for part in objects(content))]
         said = answers(wording(content)) if self._asked & set(map(str, calls)) - {"None"} else ""
         if said:
             self.say("user", said, moment(event.get("time")))
@@ -1055,7 +1054,7 @@ class Codex(Chat):
 
     def _item(self, item: dict[str, Any]) -> None:
         kinds = mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
-        blocks = [block for block in item["content"] if isinstance(block, dict)] if isinstance(item.get("content"), list) else []
+        blocks = objects(item.get("content"))
         if item.get("role") == "user" and isinstance(kinds, list) and len(kinds) == len(blocks):
             blocks = [block for block, kind in zip(blocks, kinds) if str(kind).startswith("user.")]
         role = word(item.get("role"))
@@ -1472,20 +1471,11 @@ def gemini_copy(path: str) -> tuple[str, int] | None:
     return (stem, int(suffix == ".jsonl")) if suffix in (".json", ".jsonl") else None
 
 
-def own_copy(path: str) -> tuple[str, int] | None:
-    """There are no copies."""
-    return path, 0
-
-
 def one_each(paths: Iterable[str], agent: str, copy: Callable[[str], tuple[str, int] | None]) -> list[Held]:
     """The log of each session: of copies the preferred, of equals the one that was written last."""
-    best: dict[str, tuple[int, int, str, Held]] = {}
-    for path in paths:
-        told = copy(path)
-        if told and (log := held(path, agent)):
-            session, rank = told
-            best[session] = max(best.get(session, (-1, 0, "", log)), (rank, log.changed, path, log), key=lambda one: one[:3])
-    return [log for *_, log in best.values()]
+    found = [(*told, log) for path in paths if (told := copy(path)) and (log := held(path, agent))]
+    found.sort(key=lambda one: (one[1], one[2].changed, one[2].path))
+    return list({session: log for session, _, log in found}.values())      # the last of a session is the best
 
 
 def matching(home: str, pattern: str) -> Iterator[str]:
@@ -1527,7 +1517,7 @@ class Bases(Files):
     """An agent that keeps its sessions in a database; what it kept before in files is left behind there."""
 
     def __init__(self, name: str, variable: str, home: str, base: str, *logs: str) -> None:
-        super().__init__(name, variable, home, own_copy, *logs)
+        super().__init__(name, variable, home, lambda path: (path, 0), *logs)           # there are no copies
         self._base = base
 
     def found(self) -> Iterable[Held]:
@@ -1867,9 +1857,9 @@ class Sediment:
 
 # ── Command line ─────────────────────────────────────────────────────────────
 
-def parser() -> ArgumentParser:
+def parser(lang: str) -> ArgumentParser:
     """The command line of auto_sediment."""
-    parse = am.strict_parser(description="Turn session logs into memories, each turn once.")
+    parse = am.strict_parser(lang, description="Turn session logs into memories, each turn once.")
     which = parse.add_mutually_exclusive_group()
     which.add_argument("--latest", dest="mode", action="store_const", const="latest", help="the newest session (default)")
     which.add_argument("--all", dest="mode", action="store_const", const="all", help="every session, oldest first")
@@ -1968,7 +1958,7 @@ def sediment(options: Namespace, voice: Voice) -> int:
             voice.note("dry", warn=False)
         run = Sediment(memory, options, voice.note)
         run.run()
-        errors = [am.trouble(fault, memory.clean, voice.lang) for fault in run.errors.values()]
+        errors = [am.trouble(fault, voice.lang, memory.clean) for fault in run.errors.values()]
         for why in memory.warnings:
             voice.note("told", why=why)
         data["sessions"] = run.data if options.mode in ("latest", "file") else [entry for entry in run.data if entry["turns"]]
@@ -1978,9 +1968,8 @@ def sediment(options: Namespace, voice: Voice) -> int:
 
 def unless_nested(words: list[str], voice: Voice) -> int:
     """Run the command, unless it was a digest that started us."""
-    options = parser().parse_args(words)
-    options.mode = mode(options)
-    voice.quiet, voice.lang = options.quiet, am.spoken_language(options.lang)
+    options = parser(voice.lang).parse_args(words)
+    options.mode, voice.quiet = mode(options), options.quiet
     if os.environ.get(GUARD):
         voice.note("nested")
         voice.answer({"sessions": [], "applied": False})
@@ -1999,7 +1988,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     voice.lang = am.language_of(words)
 
     def failed(fault: am.AgentMemoryError) -> int:
-        error = am.trouble(fault, voice.clean, voice.lang)
+        error = am.trouble(fault, voice.lang, voice.clean)
         if voice.json:
             voice.answer({"sessions": []}, error)
         return fault.exit_code

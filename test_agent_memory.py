@@ -2108,9 +2108,12 @@ b:
 c: it's # here
 d: http://x/y#z
 e:
+g:
+-
+  h: 1
 f: {"json": [true, null]}
 """)[0], {"a": 1, "b": ["x", "it's # no comment", {"label": 'q"uoted', "n": [1, "two", "3,", "4"]}],
-          "c": "it's", "d": "http://x/y#z", "e": None, "f": {"json": [True, None]}})
+          "c": "it's", "d": "http://x/y#z", "e": None, "f": {"json": [True, None]}, "g": [{"h": 1}]})
 
     def test_variables_of_the_specification_have_a_twin_that_wins(self) -> None:
         self.environment |= {"HERMES_VECTOR_BACKEND": "local", "AGENT_MEMORY_LANG": "zh", "HERMES_LANG": "en"}
@@ -7531,6 +7534,15 @@ class Commands(Spec):
         self.assertNotRegex(spoken.out, "[\x1b\u202e]")
         whole = self.memory.harmless(self.index()[0]["content"])
         self.assertEqual(len(data["results"][0]["content"]) + data["results"][0]["truncated"], len(whole))
+
+    def test_a_terminal_obeys_no_date(self) -> None:
+        kept = self.memory.remember("the port is 5432")
+        row = self.index()[0] | {"created_at": "2026-08-17\u202e", "history": [{"content": "the port is 5433", "at": "2026\u202e"}]}
+        self.memory.import_rows([json.dumps(row)], overwrite=True)
+
+        for words in (["get", kept.id], ["history", kept.id], ["list"], ["stats"], ["prune"], ["doctor"]):
+            with self.subTest(words):
+                self.assertNotIn("\u202e", self.say(*words).out)
 
     def test_a_prune_shows_first_and_acts_when_told(self) -> None:
         for text in ("apples are red", "the sky is blue", "Rust compiles slowly"):

@@ -166,7 +166,7 @@ suspicion.rules[{}]: there is no list {} in suspicion.words ⇒ suspicion.rules[
 suspicion.rules: {} nests unbounded repeats ⇒ suspicion.rules：{} 里无界重复相套
 write {1,40} inside ⇒ 内层请写 {1,40}
 suspicion.rules: {} is not a regular expression: {} ⇒ suspicion.rules：{} 不是正则表达式：{}
-suspicion: {} must be a list of texts, not {} ⇒ suspicion：{} 应为文本列表，而不是 {}
+suspicion.rules[{}]: patterns must be a list of texts ⇒ suspicion.rules[{}]：patterns 应为文本列表
 put words such as no in quotes ⇒ no 这样的词要加引号
 digest.signs.{} holds what is no regular expression: {} ⇒ digest.signs.{} 里有的不是正则表达式：{}
 quote each with '…' ⇒ 每一条都用 '…' 括起
@@ -659,7 +659,6 @@ is an agent writing to it? the next run tries again ⇒ 是否有智能体正在
 known formats: {} ⇒ 已知格式：{}
 {}: no session log there ⇒ {}：这里没有会话日志
 name a log file or a session directory ⇒ 请指定日志文件或会话目录
-it was there a moment ago ⇒ 它刚才还在
 """
 
 

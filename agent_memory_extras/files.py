@@ -19,11 +19,10 @@ else:
     from agent_memory import json, re  # imported when they are needed
 
 
-def nameable(path: str) -> str:
-    """A path that others' settings can name.  UsageError for one with line breaks, control characters or bytes that are no text."""
+def nameable(path: str) -> None:
+    """UsageError for a path that others' settings cannot name: with line breaks, control characters or bytes that are no text."""
     if re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", path):
         raise UsageError(f"{path!r} cannot be named in settings of others", "choose a folder without such characters in its name")
-    return path
 
 
 def read(path: str) -> str:

@@ -119,7 +119,7 @@ def program(name: str = "agent-memory") -> tuple[str, ...]:
     # -P: else a file agent_memory.py in the folder where an agent works would run instead of us.
     if installed:
         return (sys.executable, "-P", "-m", module)
-    quick = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)      # the script itself would be compiled at each start
+    quick = os.path.join(HERE, name)         # the script itself would be compiled at each start
     return (sys.executable, quick if os.path.exists(quick) else os.path.join(place, f"{module}.py"))
 
 
@@ -370,17 +370,13 @@ def _codex(site: Site) -> Iterator[Place]:
 
 
 def _gemini(site: Site) -> Iterator[Place]:
-    home = os.path.dirname(_gemini_home(site))
+    home = site.home("GEMINI_CLI_HOME")
     settings = os.path.join(home, ".gemini", "settings.json")
     # Milliseconds here, and a matcher of this event is a word, not a pattern: none means all.
     seconds = {"SessionStart": 10, "BeforeAgent": 5, "AfterAgent": 5, "SessionEnd": 3}
     yield Place(settings, "hooks", partial(_hooks, settings, _events(site, seconds, 1000)))
     yield Place(settings, "mcp", partial(_server, settings, "mcpServers", _stdio(site)))
     yield _skill(site, os.path.join(home, ".agents"))
-
-
-def _gemini_home(site: Site) -> str:
-    return os.path.join(site.home("GEMINI_CLI_HOME"), ".gemini")
 
 
 def _opencode(site: Site) -> Iterator[Place]:
@@ -424,7 +420,7 @@ AGENTS = {
     "codex": Agent(lambda site: site.home("CODEX_HOME", ".codex"), "codex", _codex, (
         "Codex skips hooks that nobody trusts, in `codex exec` silently: trust them with /hooks",
         "without trust: notify = {notify} at the top of config.toml")),
-    "gemini": Agent(_gemini_home, "gemini", _gemini),
+    "gemini": Agent(lambda site: os.path.join(site.home("GEMINI_CLI_HOME"), ".gemini"), "gemini", _gemini),
     "opencode": Agent(_opencode_home, "opencode", _opencode, (_NO_HOOKS,)),
     "dsh": Agent(lambda site: site.home("DSH_HOME", ".dsh"), "dsh", _dsh, (_NO_HOOKS,)),
     "hermes": Agent(lambda site: site.home("HERMES_HOME", ".hermes"), "hermes", _hermes),

@@ -30,6 +30,7 @@ NAMES = ("agent-memory", "agent-memory-prune")               # of the units; eac
 TIMERS = [f"{name}.timer" for name in NAMES]
 _HOMES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME", "DSH_HOME", "HERMES_HOME")
 _NO_CRON = "there is no program crontab"
+_LATE_DAYS = 4                                               # since the last run: more than a weekend of a machine asleep
 _DAILY = (37, 12)                                            # cron makes up for nothing, and at noon most machines are awake
 
 
@@ -292,20 +293,12 @@ def status(plan: Plan, last: Mapping[str, Any] | None, now: datetime) -> Schedul
     if units and answers(plan) and any(ran(plan, "systemctl", "--user", "is-active", timer)[0] for timer in TIMERS):
         wrong.append("a timer does not run: schedule install starts it")
     if last:
-        wrong += [f"the last run was long ago: {last.get('time')}"] if _late(last, now) else []
+        days = am.age(last.get("time"), now)
+        wrong += [f"the last run was long ago: {last.get('time')}"] if days is None or days > _LATE_DAYS else []
         wrong += [f"the last run failed: {last['error']}"] if last.get("error") else []
     findings = [am.Finding("schedule", " and ".join(kinds), what) for what in dict.fromkeys(wrong)]
     findings += [am.Finding("schedule", plan.root, "it has not run yet", False)] if kinds and not last else []
     return Scheduled(tuple(findings), kind=", ".join(kinds), last=last, log=plan.log)
-
-
-def _late(last: Mapping[str, Any], now: datetime) -> bool:
-    """Whether the last run is longer ago than a weekend's sleep of the machine explains."""
-    from datetime import datetime, timedelta
-    try:
-        return now - datetime.fromisoformat(str(last.get("time"))) > timedelta(days=4)
-    except (ValueError, TypeError):
-        return True
 
 
 def _wrong_with(words: Sequence[str], plan: Plan) -> Iterator[str]:

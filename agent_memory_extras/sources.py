@@ -9,7 +9,7 @@ import auto_sediment as sediment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
     from types import SimpleNamespace as Namespace
     from typing import Any
 
@@ -65,10 +65,9 @@ def logged(memory: am.AgentMemory, agent: str, session: str, file: str | None) -
                 raise
 
 
-def excerpt(memory: am.AgentMemory, turns: Iterable[dict[str, Any]], first: int, last: int,
+def excerpt(memory: am.AgentMemory, turns: Sequence[dict[str, Any]], first: int, last: int,
             around: int) -> tuple[dict[str, Any], ...]:
     """The turns from `first` to `last`, with some before and after; none when they are not there."""
-    turns = list(turns)
     meant = [at for at, turn in enumerate(turns) if first <= turn["seq"] <= last]
     if not meant:
         return ()

@@ -61,6 +61,7 @@ __all__ = [
     "redact", "rrf_merge", "tokenize_terms",
 ]
 
+_DEBUGGED = hasattr(sys, "gettotalrefcount")     # an interpreter that ends where others say SystemError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import json
@@ -115,7 +116,7 @@ try:
     _scan = make_scanner(_Default)  # type: ignore[arg-type]
     _encode, _encode_ascii = (make_encoder(None, None, quoted, None, ": ", ", ", False, False, True)  # type: ignore[arg-type]
                               for quoted in (encode_basestring, encode_basestring_ascii))
-    if hasattr(sys, "gettotalrefcount"):     # an interpreter for debugging ends where another says SystemError
+    if _DEBUGGED:
         _scan = None
 except (ImportError, TypeError):             # another interpreter: the library does it all
     _scan = _encode = _encode_ascii = None

@@ -1278,6 +1278,12 @@ security:
       when: [密码, 口令, passwd, password]
       masks: [密码是 hunter2, '口令：abc123', password=hunter2]
       okay: [密码是什么？, password is required]
+    - label: password            # a question, and its answer alone on the next line
+      pattern: '((?i:密码|密碼|口令|passwd|password|passphrase|passcode|\bpin\b)[^\n?？]{0,40}[?？][ \t]*\n\s{0,8}(?:[^\s:：/]{1,16}[:：](?!//)[ \t]?|[>*-][ \t])?["''`]?)([^\s"''`]{6,64})(?=["''`]?[。.!！]?[ \t]*(?:\n|\Z))'
+      gate: mixed
+      when: ["?\n", "？\n"]
+      masks: ["密码是多少？\nabc123!x", "what is the wifi password?\nassistant: abc123!x"]
+      okay: ["密码是多少？\n我不知道", "where is the password?\nsee docs/setup.md", "password?\nhttps://vault.test/x1"]
     - label: api_key
       pattern: '((?:api[_-]?key|apikey|access[_-]?key|密钥)(?:\s*(?:是|为|[:：=])\s*|\s+))([^\s,，。;；]+)'
       gate: token

@@ -78,8 +78,20 @@ def standing(session: Session, subagents: bool) -> str:
 
 def masked(session: Session, clean: Callable[[str], str]) -> Session:
     """The session with its id and the words of its turns as they may be kept."""
-    return am.replace(session, alias=alias(session.session, clean),
-                      turns=tuple(am.replace(turn, text=clean(turn.text)) for turn in session.turns))
+    turns, asked = list[Turn](), ""
+    for turn in session.turns:
+        turns.append(am.replace(turn, text=_answered(asked, turn.text, clean)))
+        asked = turn.text.rstrip().rpartition("\n")[2][-160:]
+    return am.replace(session, alias=alias(session.session, clean), turns=tuple(turns))
+
+
+def _answered(asked: str, text: str, clean: Callable[[str], str]) -> str:
+    """A turn masked; where the one before ended with a question, as its answer, which may be no more than a password."""
+    if asked.endswith(("?", "？")):
+        begin, whole = clean(asked) + "\n", clean(f"{asked}\n{text}")
+        if whole.startswith(begin):
+            return clean(whole[len(begin):])
+    return clean(text)
 
 
 def fit(text: str) -> str:

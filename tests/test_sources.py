@@ -175,6 +175,19 @@ class Archived(Learned):
         self.assertNotIn("hunter2", json.dumps(told.to_dict()))
         self.assertEqual(json.loads(self.run_it(am.main, "source", id, "--json"))["data"]["found"], "archive")
 
+    def test_a_turn_that_is_only_the_password_asked_for_is_masked(self) -> None:
+        with self.log.open("a", encoding="utf-8") as log:
+            for at, (role, text) in enumerate((("assistant", "And what is the wifi password?"), ("user", "Tig3r#88rain"),
+                                               ("user", "We decided to keep the printer in room 4."))):
+                log.write(json.dumps({"type": role, "uuid": f"v{at}", "sessionId": "5e55", "timestamp": f"2026-11-30T09:0{at}:00.5Z",
+                                      "cwd": str(self.shop), "message": {"role": role, "content": text}}) + "\n")
+        told = self.run_it(sediment.main, "--all", "--json") + self.run_it(sediment.main, "--all", "--apply", "--archive", "on")
+        kept = json.dumps(self.memory.archived("claude-code", "5e55"), ensure_ascii=False)
+
+        self.assertIn("printer", kept)
+        self.assertIn("[已脱敏:password]", kept)
+        self.assertNotIn("Tig3r", told + kept)
+
     def test_forgetting_the_memory_forgets_its_turn(self) -> None:
         memory = self.memory_of("Redis")
         self.memory.forget(memory.id)

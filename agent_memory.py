@@ -1767,6 +1767,7 @@ retrieval:
     pool: 200                   # best memories whose neighbours are looked at; 50: .006 less, all: the same
     speaker: 1.6                # the score of who is named in the query is multiplied by this: .645
     dated: 2.0                  # the score of what is of the days the query names (yesterday, 上周) is multiplied by this
+    latin: 2.0                  # what a word of one term counts in a Chinese query, where two characters and their pair are three
     respelt: 0.6                # what a word one slip away counts where nobody said the word itself (own slips: .857 to .929)
     # The floor: an answer is given when what follows adds up to what is needed.  It costs .02 of recall@5 at most; of never-
     # stored questions LoCoMo's get one in .15 of all cases, XQuAD's in .21 (en) and .13 (zh), CMRC's in .12.
@@ -4183,8 +4184,11 @@ class Analyzer:
         said, days = list(self._terms(text)), date_terms(text)
         dated = frozenset(said).difference(self._terms(undated(text))) if days else frozenset[str]()
         words = [[*self._word(piece, True)] for run, piece in _cut(text) if not run]
-        return Asked(Counter([*said, *days] or [term for terms in words for term in terms]), dated=dated,
-                     parts={terms[0]: terms[1:] for terms in words if len(terms) > 1})
+        counts: dict[str, float] = Counter([*said, *days] or [term for terms in words for term in terms])
+        if any(map(_is_gram, counts)):                             # Spark OOM 原因: else 原因 alone outweighs both names
+            alone = {terms[0] for terms in words if len(terms) == 1} - dated
+            counts |= {term: counts[term] * self._rules["memory"]["latin"] for term in alone & counts.keys()}
+        return Asked(counts, dated=dated, parts={terms[0]: terms[1:] for terms in words if len(terms) > 1})
 
     def _terms(self, text: str) -> Iterator[str]:
         for run, piece in _cut(compatible(text)):
@@ -4653,7 +4657,7 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     had = [{term: share for term in claims if (share := matches.share(term, id, respelt))} for id, _ in ranked[:5]]
     coverage = max(sum(claims[term] * share for term, share in shares.items()) for shares in had) / every
     words = {term for term in claims if not _is_gram(term) and term[0] != "@"}
-    named = coverage >= 0.25 and grams and words and any(words <= shares.keys() for shares in had)               # Helix 编辑器
+    named = coverage >= 0.33 and grams and words and any(words <= shares.keys() for shares in had)               # Helix 编辑器
     if named or any(sum(claims[term] for term in shares) >= 0.999 * every for shares in had):
         return 99.0
     if coverage == 0.0 or top < rules["min_score"]:

@@ -3204,6 +3204,13 @@ class Words(unittest.TestCase):
                 found = sorted(MEMORY.terms_of(said_as(text)).elements())
                 self.assertEqual(found, sorted([*terms.split(), *made]))
 
+    def test_a_name_counts_twice_among_characters(self) -> None:
+        for query, counts in {"Spark 原因": {"spark": 2, "原": 1, "因": 1, "原因": 1}, "Spark OOM": {"spark": 1, "oom": 1},
+                              "Spark 和 Spark 的原因": {"spark": 4}, "5月8日 Spark": {"spark": 2, "5": 1, "8": 1, "@m5": 1}}.items():
+            with self.subTest(query):
+                found = MEMORY.asked(query).counts
+                self.assertEqual(found | counts, found)
+
     def test_a_question_of_stop_words_alone_is_asked_as_it_is(self) -> None:
         self.assertEqual(list(MEMORY.asked("what is it").counts), ["what", "is", "it"])
         self.assertEqual(list(MEMORY.asked("what is redis").counts), ["redi"])
@@ -4971,6 +4978,12 @@ class Recalling(Spec):
         super().setUp()
         for fact in self.FACTS:
             self.memory.remember(fact, importance=6)
+
+    def test_names_outweigh_a_common_word_of_the_question(self) -> None:
+        for text in ("白屏的原因是浏览器太旧", "卡死的原因是解析超时", "Spark 任务 OOM：collect() 拉了三千万行", "Spark 的内存是 8g"):
+            self.memory.remember(text)
+
+        self.assertIn("OOM", self.memory.recall("Spark OOM 原因")[0].content)
 
     def test_each_question_finds_its_fact_first(self) -> None:
         for question, fact in [

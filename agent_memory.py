@@ -3851,6 +3851,7 @@ def tokenize_terms(text: str) -> list[str]:
 #
 #     went, going → go         the café → cafe        max_retry_count → max_retry_count, max, retri, count
 #     我们用数据库             用, 数, 据, 库, 用数, 数据, 据库         (of 我们 nothing is left: function characters)
+#     postgres16, v1.2.3       and postgr, 16; and 1.2.3, 1.2: versions are met however they are written
 #     on May 8, 2023           @m5, @5-8, @y2023-5, @y2023; likewise 2023-05-08, 5月8日, and the day a memory was made
 
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
@@ -3907,6 +3908,15 @@ def stem(word: str) -> str:
     if word.endswith("e") and (measure("e") > 1 or measure("e") == 1 and not short(word[:-1])):
         word = word[:-1]
     return word[:-1] if word.endswith("ll") and measure("") > 1 else word
+
+
+def _versions(word: str) -> Iterator[str]:
+    """What a word says beside its number, the number, and what the number begins with: python3.11 gives python, 3.11, 3."""
+    for letters, number in _pattern(r"(?<![a-z\d.])([a-z]*)(\d+(?:\.\d+)*)(?![a-z\d])").findall(word):
+        if len(letters) != 1 or letters == "v":                    # s3 and m1 are names
+            parts = number.split(".")
+            begins = [".".join(parts[:at]) for at in range(1 if letters else 2, min(4, len(parts)))]
+            yield from [letters, number, *begins] if len(letters) > 1 else [number, *begins]
 
 
 def _unaccented(word: str) -> str:
@@ -4201,7 +4211,10 @@ class Analyzer:
                 yield from self._word(piece, piece.isupper() and len(piece) > 1)      # IT, US: a stop word no more
 
     def _word(self, word: str, named: bool) -> Iterator[str]:
-        for term in map(_unaccented, _word_terms(word)):
+        terms = _word_terms(word)
+        if terms and not word.isalpha() and not word.isdigit():
+            terms = list(dict.fromkeys([*terms, *_versions(terms[0])]))
+        for term in map(_unaccented, terms):
             if named or term not in self._stop:
                 yield stem(self._irregular.get(term, term))
 
@@ -4489,7 +4502,7 @@ def _asking(low: str) -> float:
     return sum(len(part) for part in _pattern(_ENDED).split(low) if part[-1:] == "?") / len(low)
 
 
-_TERMS_FORM = 1                      # changes when the terms of a text do
+_TERMS_FORM = 2                      # changes when the terms of a text do
 _ACCENTED = "[\u00c0-\u024f\u0300-\u036f\u0386-\u045f\u1e00-\u1fff]"
 _SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": (), "traditional": "", "whatever": ()}
 

@@ -3193,7 +3193,8 @@ class Words(unittest.TestCase):
         "the relational databases": "relat databas", "IT runs it": "it run", "Café CAFÉS": "cafe cafe",
         "max_retry_count": "max_retry_count max retri count", "我们用数据库": "用 数 据 库 们用 用数 数据 据库", "的": "",
         "会議は金曜日": "会 议 は 金 曜 日 会议 议は は金 金曜 曜日", "don't": "", "Caroline's children": "carolin child",
-        "v1.2.3": "v1.2.3 v1 2 3",
+        "v1.2.3": "v1.2.3 v1 2 3 1.2.3 1 1.2", "1.2.3": "1.2.3 1 2 3 1.2", "3.11": "3.11 3 11", "s3": "s3", "ab12cd": "ab12cd",
+        "python3.11-slim": "python3.11-slim python3 11 slim python 3.11 3", "Postgres16": "postgres16 postgr 16", "1.1.1.1.1.1": "1.1.1.1.1.1 1 1.1 1.1.1",
         "on May 8, 2023": "8 2023 @m5 @5-8 @y2023-5 @y2023", "5月8日": "5 月 8 日 @m5 @5-8",
     }
 
@@ -4978,6 +4979,15 @@ class Recalling(Spec):
         super().setUp()
         for fact in self.FACTS:
             self.memory.remember(fact, importance=6)
+
+    def test_a_version_is_met_however_it_is_written(self) -> None:
+        for text in ("tern v1.0.0 was released on a Thursday", "tern runs on Python 3.11", "heron needs Postgres 16", "kestrel 2.4.1 is out"):
+            self.memory.remember(text)
+
+        for question, answer in {"tern 1.0": "v1.0.0", "tern 1.0.0": "v1.0.0", "python3.11": "Python 3.11", "postgres16": "Postgres 16",
+                                 "kestrel v2.4": "2.4.1"}.items():
+            with self.subTest(question):
+                self.assertIn(answer, self.memory.recall(question)[0].content)
 
     def test_names_outweigh_a_common_word_of_the_question(self) -> None:
         for text in ("白屏的原因是浏览器太旧", "卡死的原因是解析超时", "Spark 任务 OOM：collect() 拉了三千万行", "Spark 的内存是 8g"):

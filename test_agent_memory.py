@@ -3191,10 +3191,12 @@ class Words(unittest.TestCase):
     CASES = {                                  # a text: its terms, in any order
         "She went to the servers": "go server", "we are going": "go", "Caches, caching, cached": "cach cach cach",
         "the relational databases": "relat databas", "IT runs it": "it run", "Café CAFÉS": "cafe cafe",
-        "max_retry_count": "max_retry_count max retri count", "我们用数据库": "用 数 据 库 们用 用数 数据 据库", "的": "",
+        "max_retry_count": "max_retry_count maximum retri count", "我们用数据库": "用 数 据 库 们用 用数 数据 据库", "的": "",
         "会議は金曜日": "会 议 は 金 曜 日 会议 议は は金 金曜 曜日", "don't": "", "Caroline's children": "carolin child",
         "v1.2.3": "v1.2.3 v1 2 3 1.2.3 1 1.2", "1.2.3": "1.2.3 1 2 3 1.2", "3.11": "3.11 3 11", "s3": "s3", "ab12cd": "ab12cd",
-        "python3.11-slim": "python3.11-slim python3 11 slim python 3.11 3", "Postgres16": "postgres16 postgr 16", "1.1.1.1.1.1": "1.1.1.1.1.1 1 1.1 1.1.1",
+        "PostgreSQL": "postgr sql",
+        "python3.11-slim": "python3.11-slim python3 11 slim python 3.11 3", "Postgres16": "postgres16 postgr 16",
+        "1.1.1.1.1.1": "1.1.1.1.1.1 1 1.1 1.1.1",
         "on May 8, 2023": "8 2023 @m5 @5-8 @y2023-5 @y2023", "5月8日": "5 月 8 日 @m5 @5-8",
     }
 
@@ -3206,8 +3208,10 @@ class Words(unittest.TestCase):
                 self.assertEqual(found, sorted([*terms.split(), *made]))
 
     def test_a_name_counts_twice_among_characters(self) -> None:
-        for query, counts in {"Spark 原因": {"spark": 2, "原": 1, "因": 1, "原因": 1}, "Spark OOM": {"spark": 1, "oom": 1},
-                              "Spark 和 Spark 的原因": {"spark": 4}, "5月8日 Spark": {"spark": 2, "5": 1, "8": 1, "@m5": 1}}.items():
+        for query, counts in {"Spark 原因": {"spark": 2, "原": 1, "因": 1, "原因": 1},
+                              "Spark OOM": {"spark": 1, "oom": 1},
+                              "Spark 和 Spark 的原因": {"spark": 4},
+                              "5月8日 Spark": {"spark": 2, "5": 1, "8": 1, "@m5": 1}}.items():
             with self.subTest(query):
                 found = MEMORY.asked(query).counts
                 self.assertEqual(found | counts, found)
@@ -4980,17 +4984,29 @@ class Recalling(Spec):
         for fact in self.FACTS:
             self.memory.remember(fact, importance=6)
 
-    def test_a_version_is_met_however_it_is_written(self) -> None:
-        for text in ("tern v1.0.0 was released on a Thursday", "tern runs on Python 3.11", "heron needs Postgres 16", "kestrel 2.4.1 is out"):
+    def test_a_word_is_met_by_what_it_is_shortened_to(self) -> None:
+        for text in ("the cluster runs Kubernetes", "PostgreSQL lives in Dublin", "the maximum page is 200",
+                     "DB backups run at night", "translations: i18n in one folder"):
             self.memory.remember(text)
 
-        for question, answer in {"tern 1.0": "v1.0.0", "tern 1.0.0": "v1.0.0", "python3.11": "Python 3.11", "postgres16": "Postgres 16",
-                                 "kestrel v2.4": "2.4.1"}.items():
+        for question, answer in {"k8s": "Kubernetes", "where is pg": "PostgreSQL", "max page": "200", "database backups": "DB",
+                                 "internationalization": "i18n"}.items():
+            with self.subTest(question):
+                self.assertIn(answer, self.memory.recall(question)[0].content)
+
+    def test_a_version_is_met_however_it_is_written(self) -> None:
+        for text in ("tern v1.0.0 was released on a Thursday", "tern runs on Python 3.11", "heron needs Postgres 16",
+                     "kestrel 2.4.1 is out"):
+            self.memory.remember(text)
+
+        for question, answer in {"tern 1.0": "v1.0.0", "tern 1.0.0": "v1.0.0", "python3.11": "Python 3.11",
+                                 "postgres16": "Postgres 16", "kestrel v2.4": "2.4.1"}.items():
             with self.subTest(question):
                 self.assertIn(answer, self.memory.recall(question)[0].content)
 
     def test_names_outweigh_a_common_word_of_the_question(self) -> None:
-        for text in ("白屏的原因是浏览器太旧", "卡死的原因是解析超时", "Spark 任务 OOM：collect() 拉了三千万行", "Spark 的内存是 8g"):
+        for text in ("白屏的原因是浏览器太旧", "卡死的原因是解析超时",
+                     "Spark 任务 OOM：collect() 拉了三千万行", "Spark 的内存是 8g"):
             self.memory.remember(text)
 
         self.assertIn("OOM", self.memory.recall("Spark OOM 原因")[0].content)

@@ -1784,6 +1784,7 @@ retrieval:
     # CMRC .630 to .669, recall@5 of LoCoMo .612 to .629.
     expected:
       pool: 10                  # so many are looked at
+      newer: 0.75               # share of an older one's score from which a newer one that tells of a change comes first
       type: 0.4                 # for each of `answer_types` that the query asks for and the text names
       focus: 0.3                # share of a Chinese query's characters that a text has, the last ones most
       topic: 0.15               # where a text begins with the first two characters of a Chinese query
@@ -1806,6 +1807,8 @@ retrieval:
   irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, wife wives, knife knives, half halves, shelf shelves, wolf wolves, good better best, bad worse worst, kubernetes k8s, postgres postgresql pg, javascript js, typescript ts, python py, mongo mongodb, database databases db dbs, configuration configurations config configs cfg configure configures configured configuring, environment environments env envs, repository repositories repo repos, directory directories dir dirs, documentation docs, authentication authenticate authenticates authenticated auth, administrator administrators admin admins, maximum max, average avg, parameter parameters param params, argument arguments arg args, variable variables var vars, function functions func funcs, development dev, production prod, staging stg, infrastructure infra, internationalization i18n, localization l10n, accessibility a11y, observability o11y, version versions ver, dependency dependencies dep deps, package packages pkg pkgs, library libraries lib libs, temporary tmp, specification specifications spec specs, message messages msg msgs, request requests req, certificate certificates cert certs, statistics stats, password passwords pwd passwd, performance perf, regex regexp regexes, utility utilities util utils, information info, image images img imgs, button buttons btn, license licenses licensed licensing licence licences, color colors colour colours, behavior behaviors behaviour behaviours, center centers centre centres, analyse analyses analysed analysing analyze analyzes analyzed analyzing, gray grey, catalog catalogs catalogue catalogues, dialog dialogs dialogue dialogues, favorite favorites favourite favourites, neighbor neighbors neighbour neighbours]
   # With a time these ask for all of it: what happened last week.
   whatever: [happen, new, news, do, done, decide, discuss, talk, 发生, 做, 干, 定, 讨论, 聊, 事, 事情, 新, 进展]
+  # By these a text tells that something is otherwise than it was.
+  changed: [now, instead, no longer, switch, switched, replace, replaces, replaced, moved, migrated, changed, postponed, 改为, 改成, 改用, 换成, 换为, 替换, 取代, 不再, 推迟, 提前]
   # What a question asks for by words, and the words, or digits, by which texts name it; in small letters, without signs.
   answer_types:
     time:
@@ -4433,6 +4436,7 @@ def foremost(scores: Mapping[K, float], count: int | None = None) -> list[tuple[
 #     朱载圳的母亲是谁        has the characters that stand last, for they say what is asked of it: 母亲    focus
 #     布洛涅森林在什么地方    begins as the question does: 布洛涅森林，是法国巴黎城西边的一片森林           topic
 #     anything                does not ask itself: "Which port did we take?"
+#     anything                is not what a newer one changed: "JWTs now live 5 minutes" comes before "JWTs live 15 minutes"
 
 _ENDED = r"(?<=[!。\n])|(?<=[?.])(?![\w/&=])"             # v2.1 and /find?q=1 go on
 _PARTED = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
@@ -4443,7 +4447,8 @@ class Expected:
     """What the answer to a query is likely to look like; `matches` say what its characters weigh."""
 
     def __init__(self, query: str, matches: Matches, analyzer: Analyzer, rules: Mapping[str, Any]) -> None:
-        self._weigh, self._folded = rules["expected"], analyzer.folded
+        self._weigh, self._folded, self._matches = rules["expected"], analyzer.folded, matches
+        self._changed = _between_blanks(rules["changed"])
         low = analyzer.folded(query)
         asked = _spaced(low)
         types = [type for type in rules["answer_types"].values() if _has(asked, _between_blanks(type["asked"]))]
@@ -4456,14 +4461,34 @@ class Expected:
                 self._focus[char] = self._focus.get(char, 0.0) + (at / len(low)) ** 2 * matches.weight(char)
         self._all = sum(self._focus.values())
 
-    def fits(self, ranked: Sequence[tuple[K, float]], text: Callable[[K], str]) -> dict[K, float]:
+    def fits(self, ranked: Sequence[tuple[K, float]], memory: Callable[[K], Memory]) -> dict[K, float]:
         """What the scores of the best are multiplied by: of those in the pool that score more than all that come after it.
 
         Equals come in the order of their ids, which a rebuilt index gives anew; so all of them are looked at, or none.
         """
         pool = self._weigh["pool"]
         bar = ranked[pool][1] + 1e-9 if len(ranked) > pool else 0.0
-        return {id: self.factor(text(id)) for id, score in ranked[:pool] if score > bar}
+        known = {id: memory(id) for id, score in ranked[:pool] if score > bar}
+        fits = {id: self.factor(one.content) for id, one in known.items()}
+        return fits | self._newer({id: score * fits[id] for id, score in ranked[:pool] if id in fits}, fits, known)
+
+    def _newer(self, scores: Mapping[K, float], fits: Mapping[K, float], known: Mapping[K, Memory]) -> dict[K, float]:
+        """Of these what tells of a change, and has all of the query that an older one has, with the factor that puts it first."""
+        days = {id: memory.created_at[:10] for id, memory in known.items()}
+        changes = [id for id in known if days[id] > min(days.values()) and self._tells_of_change(known[id].content)]
+        if not changes:
+            return {}
+        had = {id: {term for term, found in self._matches.postings.items() if id in found} for id in known}
+        raised: dict[K, float] = {}
+        for id in changes:
+            before = [scores[old] for old in known if days[old] < days[id] and had[old] <= had[id]
+                      and self._weigh["newer"] * scores[old] <= scores[id] < scores[old]]
+            if before:
+                raised[id] = fits[id] * 1.001 * max(before) / scores[id]
+        return raised
+
+    def _tells_of_change(self, text: str) -> bool:
+        return _has(_spaced(self._folded(text[:_JUDGED])), self._changed)
 
     def factor(self, text: str) -> float:
         """What the score of a text is multiplied by."""
@@ -10145,7 +10170,7 @@ class AgentMemory:
         best, fits = foremost(scores, count), dict[int, float]()
         certainty = None if plain else certain(best, matches, rules)       # weighed on scores by words alone
         if not plain:
-            fits = Expected(query, matches, self._analyzer, rules).fits(best, lambda number: seen.memories.at(number).content)
+            fits = Expected(query, matches, self._analyzer, rules).fits(best, seen.memories.at)
             scores |= {number: scores[number] * fit for number, fit in fits.items()}
             best = foremost({number: scores[number] for number, _ in best})
         ranked = answers(best, matches, rules) if certainty is None else best if certainty >= 0 else []

@@ -4994,6 +4994,20 @@ class Recalling(Spec):
             with self.subTest(question):
                 self.assertIn(answer, self.memory.recall(question)[0].content)
 
+    def test_what_was_changed_comes_after_the_change(self) -> None:
+        for text in ("tokens: access tokens of heron have a life of 15 minutes", "heron deploys to Netlify",
+                     "the kitchen of heron is blue"):
+            self.memory.remember(text)
+        self.days_pass(30)
+        self.memory.remember("after the review the access tokens of heron now have a life of only a few minutes, for the "
+                             "auditors asked for it")
+        self.memory.remember("heron shares its office kitchen with Netlify folk and the colour of the day")
+
+        for question, answer in {"life of access tokens": "auditors", "where does heron deploy": "deploys",
+                                 "kitchen of heron": "blue"}.items():
+            with self.subTest(question):
+                self.assertIn(answer, self.memory.recall(question, touch=False)[0].content)
+
     def test_a_version_is_met_however_it_is_written(self) -> None:
         for text in ("tern v1.0.0 was released on a Thursday", "tern runs on Python 3.11", "heron needs Postgres 16",
                      "kestrel 2.4.1 is out"):
@@ -5428,7 +5442,7 @@ class LooksLikeAnAnswer(Spec):
                                   ([5.0] * 10, 10), ([9.0] * 4 + [5.0] * 11, 4),
                                   ([9.0] * 4 + [5.0 + at * 1e-12 for at in range(9)], 4)]:
             with self.subTest(scores=scores):
-                fits = self.expected("when was it").fits([*enumerate(scores)], "in {}".format)
+                fits = self.expected("when was it").fits([*enumerate(scores)], lambda at: said_as(f"in {at}"))
                 self.assertEqual([*fits], [*range(looked_at)])
 
     def test_characters_that_only_spell_a_date_are_not_what_is_asked_for(self) -> None:

@@ -1913,6 +1913,7 @@ retrieval:
     pool: 200                   # best memories whose neighbours are looked at; 50: .006 less, all: the same
     speaker: 1.6                # the score of who is named in the query is multiplied by this: .645
     dated: 2.0                  # the score of what is of the days the query names (yesterday, 上周) is multiplied by this
+    latin: 2.0                  # what a word of one term counts in a Chinese query, where two characters and their pair are three
     respelt: 0.6                # what a word one slip away counts where nobody said the word itself (own slips: .857 to .929)
     # The floor: an answer is given when what follows adds up to what is needed.  It costs .02 of recall@5 at most; of never-
     # stored questions LoCoMo's get one in .15 of all cases, XQuAD's in .21 (en) and .13 (zh), CMRC's in .12.
@@ -1930,6 +1931,7 @@ retrieval:
     # CMRC .630 to .669, recall@5 of LoCoMo .612 to .629.
     expected:
       pool: 10                  # so many are looked at
+      newer: 0.75               # share of an older one's score from which a newer one that tells of a change comes first
       type: 0.4                 # for each of `answer_types` that the query asks for and the text names
       focus: 0.3                # share of a Chinese query's characters that a text has, the last ones most
       topic: 0.15               # where a text begins with the first two characters of a Chinese query
@@ -1948,9 +1950,12 @@ retrieval:
   boost_verified: 1.15
   # Words that say nothing about what is asked for.
   stop_words: [a, about, after, again, all, also, am, an, and, any, anything, are, as, at, be, because, been, before, being, both, but, by, can, could, d, did, do, does, doing, don, during, each, either, else, ever, every, for, from, get, got, had, has, have, having, he, her, here, hers, him, his, how, i, if, in, into, is, it, its, just, know, let, like, ll, m, many, may, me, might, mine, more, most, much, must, my, 'no', not, now, of, 'off', 'on', only, or, other, our, out, over, please, re, really, s, said, say, says, she, should, since, so, some, someone, something, still, such, t, tell, than, that, the, their, them, then, there, these, they, thing, things, this, those, though, through, to, too, until, up, upon, us, use, used, ve, very, was, we, were, what, when, where, whether, which, while, who, whom, whose, why, will, with, within, without, would, 'yes', you, your, 为什, 时候, 请问, 知道, 记得, 告诉, 曾经, 上次, 之前, 可以, 一个, 一些, 如何, 是否, 多少, 关于, 提到]
-  irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, wife wives, knife knives, half halves, shelf shelves, wolf wolves, good better best, bad worse worst]
+  # Forms of a word that no rule makes, and what people who write programs shorten it to; the first stands for all.
+  irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, wife wives, knife knives, half halves, shelf shelves, wolf wolves, good better best, bad worse worst, kubernetes k8s, postgres postgresql pg, javascript js, typescript ts, python py, mongo mongodb, database databases db dbs, configuration configurations config configs cfg configure configures configured configuring, environment environments env envs, repository repositories repo repos, directory directories dir dirs, documentation docs, authentication authenticate authenticates authenticated auth, administrator administrators admin admins, maximum max, average avg, parameter parameters param params, argument arguments arg args, variable variables var vars, function functions func funcs, development dev, production prod, staging stg, infrastructure infra, internationalization i18n, localization l10n, accessibility a11y, observability o11y, version versions ver, dependency dependencies dep deps, package packages pkg pkgs, library libraries lib libs, temporary tmp, specification specifications spec specs, message messages msg msgs, request requests req, certificate certificates cert certs, statistics stats, password passwords pwd passwd, performance perf, regex regexp regexes, utility utilities util utils, information info, image images img imgs, button buttons btn, license licenses licensed licensing licence licences, color colors colour colours, behavior behaviors behaviour behaviours, center centers centre centres, analyse analyses analysed analysing analyze analyzes analyzed analyzing, gray grey, catalog catalogs catalogue catalogues, dialog dialogs dialogue dialogues, favorite favorites favourite favourites, neighbor neighbors neighbour neighbours]
   # With a time these ask for all of it: what happened last week.
   whatever: [happen, new, news, do, done, decide, discuss, talk, 发生, 做, 干, 定, 讨论, 聊, 事, 事情, 新, 进展]
+  # By these a text tells that something is otherwise than it was.
+  changed: [now, instead, no longer, switch, switched, replace, replaces, replaced, moved, migrated, changed, postponed, 改为, 改成, 改用, 换成, 换为, 替换, 取代, 不再, 推迟, 提前]
   # What a question asks for by words, and the words, or digits, by which texts name it; in small letters, without signs.
   answer_types:
     time:
@@ -4023,8 +4028,9 @@ def tokenize_terms(text: str) -> list[str]:
 
 # The profile `memory` knows more than the seed's terms: stop words, stems, single characters, dates.
 #
-#     went, going → go         the café → cafe        max_retry_count → max_retry_count, max, retri, count
+#     went, going → go         the café → cafe        max_retry_count → max_retry_count, maximum, retri, count
 #     我们用数据库             用, 数, 据, 库, 用数, 数据, 据库         (of 我们 nothing is left: function characters)
+#     postgres16, v1.2.3       and postgr, 16; and 1.2.3, 1.2: versions are met however they are written
 #     on May 8, 2023           @m5, @5-8, @y2023-5, @y2023; likewise 2023-05-08, 5月8日, and the day a memory was made
 
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
@@ -4081,6 +4087,15 @@ def stem(word: str) -> str:
     if word.endswith("e") and (measure("e") > 1 or measure("e") == 1 and not short(word[:-1])):
         word = word[:-1]
     return word[:-1] if word.endswith("ll") and measure("") > 1 else word
+
+
+def _versions(word: str) -> Iterator[str]:
+    """What a word says beside its number, the number, and what the number begins with: python3.11 gives python, 3.11, 3."""
+    for letters, number in _pattern(r"(?<![a-z\d.])([a-z]*)(\d+(?:\.\d+)*)(?![a-z\d])").findall(word):
+        if len(letters) != 1 or letters == "v":                    # s3 and m1 are names
+            parts = number.split(".")
+            begins = [".".join(parts[:at]) for at in range(1 if letters else 2, min(4, len(parts)))]
+            yield from [letters, number, *begins] if len(letters) > 1 else [number, *begins]
 
 
 def _unaccented(word: str) -> str:
@@ -4358,8 +4373,11 @@ class Analyzer:
         said, days = list(self._terms(text)), date_terms(text)
         dated = frozenset(said).difference(self._terms(undated(text))) if days else frozenset[str]()
         words = [[*self._word(piece, True)] for run, piece in _cut(text) if not run]
-        return Asked(Counter([*said, *days] or [term for terms in words for term in terms]), dated=dated,
-                     parts={terms[0]: terms[1:] for terms in words if len(terms) > 1})
+        counts: dict[str, float] = dict(Counter([*said, *days] or [term for terms in words for term in terms]))
+        if any(map(_is_gram, counts)):                             # Spark OOM 原因: else 原因 alone outweighs both names
+            alone = {terms[0] for terms in words if len(terms) == 1} - dated
+            counts |= {term: counts[term] * self._rules["memory"]["latin"] for term in alone & counts.keys()}
+        return Asked(counts, dated=dated, parts={terms[0]: terms[1:] for terms in words if len(terms) > 1})
 
     def _terms(self, text: str) -> Iterator[str]:
         for run, piece in _cut(compatible(text)):
@@ -4371,10 +4389,13 @@ class Analyzer:
             else:
                 yield from self._word(piece, piece.isupper() and len(piece) > 1)      # IT, US: a stop word no more
 
-    def _word(self, word: str, named: bool) -> Iterator[str]:
-        for term in map(_unaccented, _word_terms(word)):
-            if named or term not in self._stop:
-                yield stem(self._irregular.get(term, term))
+    def _word(self, word: str, named: bool) -> Iterable[str]:
+        """The terms of a word, each once: PostgreSQL is Postgres in one, and in its parts."""
+        terms = _word_terms(word)
+        if terms and not word.isalpha() and not word.isdigit():
+            terms = list(dict.fromkeys([*terms, *_versions(terms[0])]))
+        said = [term for term in map(_unaccented, terms) if named or term not in self._stop]
+        return dict.fromkeys([stem(self._irregular.get(term, term)) for term in said])
 
     def matches(self, asked: Asked, memories: Mapping[K, Memory], lengths: Any, scale: Scale) -> Matches:
         """Where the terms of a query occur in memories nobody has indexed; `lengths` are the numbers of their terms.
@@ -4576,6 +4597,7 @@ def foremost(scores: Mapping[K, float], count: int | None = None) -> list[tuple[
 #     朱载圳的母亲是谁        has the characters that stand last, for they say what is asked of it: 母亲    focus
 #     布洛涅森林在什么地方    begins as the question does: 布洛涅森林，是法国巴黎城西边的一片森林           topic
 #     anything                does not ask itself: "Which port did we take?"
+#     anything                is not what a newer one changed: "JWTs now live 5 minutes" comes before "JWTs live 15 minutes"
 
 _ENDED = r"(?<=[!。\n])|(?<=[?.])(?![\w/&=])"             # v2.1 and /find?q=1 go on
 _PARTED = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
@@ -4586,7 +4608,8 @@ class Expected:
     """What the answer to a query is likely to look like; `matches` say what its characters weigh."""
 
     def __init__(self, query: str, matches: Matches, analyzer: Analyzer, rules: Mapping[str, Any]) -> None:
-        self._weigh, self._folded = rules["expected"], analyzer.folded
+        self._weigh, self._folded, self._matches = rules["expected"], analyzer.folded, matches
+        self._changed = _between_blanks(rules["changed"])
         low = analyzer.folded(query)
         asked = _spaced(low)
         types = [type for type in rules["answer_types"].values() if _has(asked, _between_blanks(type["asked"]))]
@@ -4599,14 +4622,34 @@ class Expected:
                 self._focus[char] = self._focus.get(char, 0.0) + (at / len(low)) ** 2 * matches.weight(char)
         self._all = sum(self._focus.values())
 
-    def fits(self, ranked: Sequence[tuple[K, float]], text: Callable[[K], str]) -> dict[K, float]:
+    def fits(self, ranked: Sequence[tuple[K, float]], memory: Callable[[K], Memory]) -> dict[K, float]:
         """What the scores of the best are multiplied by: of those in the pool that score more than all that come after it.
 
         Equals come in the order of their ids, which a rebuilt index gives anew; so all of them are looked at, or none.
         """
         pool = self._weigh["pool"]
         bar = ranked[pool][1] + 1e-9 if len(ranked) > pool else 0.0
-        return {id: self.factor(text(id)) for id, score in ranked[:pool] if score > bar}
+        known = {id: memory(id) for id, score in ranked[:pool] if score > bar}
+        fits = {id: self.factor(one.content) for id, one in known.items()}
+        return fits | self._newer({id: score * fits[id] for id, score in ranked[:pool] if id in fits}, fits, known)
+
+    def _newer(self, scores: Mapping[K, float], fits: Mapping[K, float], known: Mapping[K, Memory]) -> dict[K, float]:
+        """Of these what tells of a change, and has all of the query that an older one has, with the factor that puts it first."""
+        days = {id: memory.created_at[:10] for id, memory in known.items()}
+        changes = [id for id in known if days[id] > min(days.values()) and self._tells_of_change(known[id].content)]
+        if not changes:
+            return {}
+        had = {id: {term for term, found in self._matches.postings.items() if id in found} for id in known}
+        raised: dict[K, float] = {}
+        for id in changes:
+            before = [scores[old] for old in known if days[old] < days[id] and had[old] <= had[id]
+                      and self._weigh["newer"] * scores[old] <= scores[id] < scores[old]]
+            if before:
+                raised[id] = fits[id] * 1.001 * max(before) / scores[id]
+        return raised
+
+    def _tells_of_change(self, text: str) -> bool:
+        return _has(_spaced(self._folded(text[:_JUDGED])), self._changed)
 
     def factor(self, text: str) -> float:
         """What the score of a text is multiplied by."""
@@ -4646,7 +4689,7 @@ def _asking(low: str) -> float:
     return sum(len(part) for part in _pattern(_ENDED).split(low) if part[-1:] == "?") / len(low)
 
 
-_TERMS_FORM = 1                      # changes when the terms of a text do
+_TERMS_FORM = 2                      # changes when the terms of a text do
 _ACCENTED = "[\u00c0-\u024f\u0300-\u036f\u0386-\u045f\u1e00-\u1fff]"
 _SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": (), "traditional": "", "whatever": ()}
 
@@ -4814,7 +4857,7 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     had = [{term: share for term in claims if (share := matches.share(term, id, respelt))} for id, _ in ranked[:5]]
     coverage = max(sum(claims[term] * share for term, share in shares.items()) for shares in had) / every
     words = {term for term in claims if not _is_gram(term) and term[0] != "@"}
-    named = coverage >= 0.25 and grams and words and any(words <= shares.keys() for shares in had)               # Helix 编辑器
+    named = coverage >= 0.33 and grams and words and any(words <= shares.keys() for shares in had)               # Helix 编辑器
     if named or any(sum(claims[term] for term in shares) >= 0.999 * every for shares in had):
         return 99.0
     young = max(0.0, 1 - log(max(1, matches.scale.size)) / log(max(2, rules["floor_size"])))
@@ -10330,7 +10373,7 @@ class AgentMemory:
         best, fits = foremost(scores, count), dict[int, float]()
         certainty = None if plain else certain(best, matches, rules)       # weighed on scores by words alone
         if not plain:
-            fits = Expected(query, matches, self._analyzer, rules).fits(best, lambda number: seen.memories.at(number).content)
+            fits = Expected(query, matches, self._analyzer, rules).fits(best, seen.memories.at)
             scores |= {number: scores[number] * fit for number, fit in fits.items()}
             best = foremost({number: scores[number] for number, _ in best})
         ranked = answers(best, matches, rules) if certainty is None else best if certainty >= 0 else []

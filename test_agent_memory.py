@@ -3439,9 +3439,12 @@ class Words(unittest.TestCase):
     CASES = {                                  # a text: its terms, in any order
         "She went to the servers": "go server", "we are going": "go", "Caches, caching, cached": "cach cach cach",
         "the relational databases": "relat databas", "IT runs it": "it run", "Café CAFÉS": "cafe cafe",
-        "max_retry_count": "max_retry_count max retri count", "我们用数据库": "用 数 据 库 们用 用数 数据 据库", "的": "",
+        "max_retry_count": "max_retry_count maximum retri count", "我们用数据库": "用 数 据 库 们用 用数 数据 据库", "的": "",
         "会議は金曜日": "会 议 は 金 曜 日 会议 议は は金 金曜 曜日", "don't": "", "Caroline's children": "carolin child",
-        "v1.2.3": "v1.2.3 v1 2 3",
+        "v1.2.3": "v1.2.3 v1 2 3 1.2.3 1 1.2", "1.2.3": "1.2.3 1 2 3 1.2", "3.11": "3.11 3 11", "s3": "s3", "ab12cd": "ab12cd",
+        "PostgreSQL": "postgr sql",
+        "python3.11-slim": "python3.11-slim python3 11 slim python 3.11 3", "Postgres16": "postgres16 postgr 16",
+        "1.1.1.1.1.1": "1.1.1.1.1.1 1 1.1 1.1.1",
         "on May 8, 2023": "8 2023 @m5 @5-8 @y2023-5 @y2023", "5月8日": "5 月 8 日 @m5 @5-8",
     }
 
@@ -3451,6 +3454,15 @@ class Words(unittest.TestCase):
                 made = ["@m8", "@8-17", "@y2026-8", "@y2026"]
                 found = sorted(MEMORY.terms_of(said_as(text)).elements())
                 self.assertEqual(found, sorted([*terms.split(), *made]))
+
+    def test_a_name_counts_twice_among_characters(self) -> None:
+        for query, counts in {"Spark 原因": {"spark": 2, "原": 1, "因": 1, "原因": 1},
+                              "Spark OOM": {"spark": 1, "oom": 1},
+                              "Spark 和 Spark 的原因": {"spark": 4},
+                              "5月8日 Spark": {"spark": 2, "5": 1, "8": 1, "@m5": 1}}.items():
+            with self.subTest(query):
+                found = MEMORY.asked(query).counts
+                self.assertEqual(found | counts, found)
 
     def test_a_question_of_stop_words_alone_is_asked_as_it_is(self) -> None:
         self.assertEqual(list(MEMORY.asked("what is it").counts), ["what", "is", "it"])
@@ -5220,6 +5232,47 @@ class Recalling(Spec):
         for fact in self.FACTS:
             self.memory.remember(fact, importance=6)
 
+    def test_a_word_is_met_by_what_it_is_shortened_to(self) -> None:
+        for text in ("the cluster runs Kubernetes", "PostgreSQL lives in Dublin", "the maximum page is 200",
+                     "DB backups run at night", "translations: i18n in one folder"):
+            self.memory.remember(text)
+
+        for question, answer in {"k8s": "Kubernetes", "where is pg": "PostgreSQL", "max page": "200", "database backups": "DB",
+                                 "internationalization": "i18n"}.items():
+            with self.subTest(question):
+                self.assertIn(answer, self.memory.recall(question)[0].content)
+
+    def test_what_was_changed_comes_after_the_change(self) -> None:
+        for text in ("tokens: access tokens of heron have a life of 15 minutes", "heron deploys to Netlify",
+                     "the kitchen of heron is blue"):
+            self.memory.remember(text)
+        self.days_pass(30)
+        self.memory.remember("after the review the access tokens of heron now have a life of only a few minutes, for the "
+                             "auditors asked for it")
+        self.memory.remember("heron shares its office kitchen with Netlify folk and the colour of the day")
+
+        for question, answer in {"life of access tokens": "auditors", "where does heron deploy": "deploys",
+                                 "kitchen of heron": "blue"}.items():
+            with self.subTest(question):
+                self.assertIn(answer, self.memory.recall(question, touch=False)[0].content)
+
+    def test_a_version_is_met_however_it_is_written(self) -> None:
+        for text in ("tern v1.0.0 was released on a Thursday", "tern runs on Python 3.11", "heron needs Postgres 16",
+                     "kestrel 2.4.1 is out"):
+            self.memory.remember(text)
+
+        for question, answer in {"tern 1.0": "v1.0.0", "tern 1.0.0": "v1.0.0", "python3.11": "Python 3.11",
+                                 "postgres16": "Postgres 16", "kestrel v2.4": "2.4.1"}.items():
+            with self.subTest(question):
+                self.assertIn(answer, self.memory.recall(question)[0].content)
+
+    def test_names_outweigh_a_common_word_of_the_question(self) -> None:
+        for text in ("白屏的原因是浏览器太旧", "卡死的原因是解析超时",
+                     "Spark 任务 OOM：collect() 拉了三千万行", "Spark 的内存是 8g"):
+            self.memory.remember(text)
+
+        self.assertIn("OOM", self.memory.recall("Spark OOM 原因")[0].content)
+
     def test_each_question_finds_its_fact_first(self) -> None:
         for question, fact in [
             ("what is the name of my dog?", 0), ("主数据库用什么", 1), ("我们上次讨论的数据库密钥轮换周期是多少天", 2), ("轮换", 2),
@@ -5637,7 +5690,7 @@ class LooksLikeAnAnswer(Spec):
                                   ([5.0] * 10, 10), ([9.0] * 4 + [5.0] * 11, 4),
                                   ([9.0] * 4 + [5.0 + at * 1e-12 for at in range(9)], 4)]:
             with self.subTest(scores=scores):
-                fits = self.expected("when was it").fits([*enumerate(scores)], "in {}".format)
+                fits = self.expected("when was it").fits([*enumerate(scores)], lambda at: said_as(f"in {at}"))
                 self.assertEqual([*fits], [*range(looked_at)])
 
     def test_characters_that_only_spell_a_date_are_not_what_is_asked_for(self) -> None:

@@ -179,8 +179,8 @@ class Archived(Learned):
         with self.log.open("a", encoding="utf-8") as log:
             for at, (role, text) in enumerate((("assistant", "And what is the wifi password?"), ("user", "Tig3r#88rain"),
                                                ("user", "We decided to keep the printer in room 4."))):
-                log.write(json.dumps({"type": role, "uuid": f"v{at}", "sessionId": "5e55", "timestamp": f"2026-11-30T09:0{at}:00.5Z",
-                                      "cwd": str(self.shop), "message": {"role": role, "content": text}}) + "\n")
+                said = {"type": role, "uuid": f"v{at}", "sessionId": "5e55", "timestamp": f"2026-11-30T09:0{at}:00.5Z"}
+                log.write(json.dumps({**said, "cwd": str(self.shop), "message": {"role": role, "content": text}}) + "\n")
         told = self.run_it(sediment.main, "--all", "--json") + self.run_it(sediment.main, "--all", "--apply", "--archive", "on")
         kept = json.dumps(self.memory.archived("claude-code", "5e55"), ensure_ascii=False)
 

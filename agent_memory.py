@@ -1220,7 +1220,7 @@ security:
       words: [密钥, 秘钥, 密匙, 密鑰, 金鑰, api key, access key, api 密钥, api key id, access key id, access key secret, subscription key, app key, service key, deploy key, license key, account key, auth key, integration key, routing key, 许可证密钥, 激活码]
     - label: token
       grade: token
-      words: [令牌, 权杖, 授权码, 凭证, 凭据, token, secret, secret key, secret id, client secret, app secret, encryption key, signing key, signing secret, master key, shared key, storage key, session key, hmac key, encrypt key, auth, authorization, bearer, jwt, client key data, webhook secret, shared secret, otp secret, mfa seed, otp seed, totp seed]
+      words: [令牌, 权杖, 授权码, 凭证, 凭据, token, secret, secret key, secret id, client secret, app secret, encryption key, signing key, signing secret, master key, shared key, storage key, session key, hmac key, encrypt key, auth, authorization, bearer, jwt, client key data, webhook secret, shared secret, otp secret, mfa seed, otp seed, totp seed, pepper]
     - label: private_key
       grade: token
       words: [私钥, 私鑰, private key, priv key, wallet key]
@@ -1332,6 +1332,16 @@ security:
       when: ['http']
       masks: ['https://hooks.test/services/T0A1B2C3/a1B2a1B2a1B2']
       okay: ['https://docs.test/webhooks/events-and-payloads']
+    - label: api_key             # what an address asks for by a name that is no secret elsewhere, and Bark's
+      pattern: '([?&]app_?id=|https?://api\.day\.app/)([0-9a-f]{32}|[A-Za-z0-9]{22})(?![\w-])'
+      when: ['?app', '&app', day.app]
+      masks: ['https://api.test/v1?appid=0123456789abcdef0123456789abcdef', 'https://api.day.app/a1B2a1B2a1B2a1B2a1B2a1/hi']
+      okay: ['https://api.test/v1?appid=wx0123456789abcdef', 'https://api.day.app/docs']
+    - label: token               # Infisical
+      pattern: '(?<![\w.])st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}(?!\w)'
+      when: ['st.']
+      masks: [st.0123456789abcdef01234567.0123456789abcdef0123456789abcdef.0123456789abcdef0123456789abcdef]
+      okay: [st.0123456789abcdef]
     - label: token               # Telegram bots
       pattern: '(?<![0-9:])\d{8,10}:[A-Za-z0-9_-]{35}(?![\w-])'
       when: [':']

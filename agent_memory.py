@@ -1278,12 +1278,6 @@ security:
       when: [密码, 口令, passwd, password]
       masks: [密码是 hunter2, '口令：abc123', password=hunter2]
       okay: [密码是什么？, password is required]
-    - label: password            # a question, and its answer alone on the next line
-      pattern: '((?i:密码|密碼|口令|passwd|password|passphrase|passcode|\bpin\b)[^\n?？]{0,40}[?？][ \t]*\n\s{0,8}(?:[^\s:：/]{1,16}[:：](?!//)[ \t]?|[>*-][ \t])?["''`]?)([^\s"''`]{6,64})(?=["''`]?[。.!！]?[ \t]*(?:\n|\Z))'
-      gate: mixed
-      when: ["?\n", "？\n"]
-      masks: ["密码是多少？\nabc123!x", "what is the wifi password?\nassistant: abc123!x"]
-      okay: ["密码是多少？\n我不知道", "where is the password?\nsee docs/setup.md", "password?\nhttps://vault.test/x1"]
     - label: api_key
       pattern: '((?:api[_-]?key|apikey|access[_-]?key|密钥)(?:\s*(?:是|为|[:：=])\s*|\s+))([^\s,，。;；]+)'
       gate: token
@@ -1308,6 +1302,12 @@ security:
       when: [bearer]
       masks: ['Authorization: Bearer a1b2a1b2a1b2a1b2']
       okay: [Bearer authentication]
+    - label: password            # a question, and its answer alone on the next line
+      pattern: '((?i:密码|密碼|口令|passwd|password|passphrase|passcode|\bpin\b)[^\n?？]{0,40}[?？][ \t]*\n\s{0,8}(?:[^\s:：/]{1,16}[:：](?!//)[ \t]?|[>*-][ \t])?["''`]?)([^\s"''`]{6,64})(?=["''`]?[。.!！]?[ \t]*(?:\n|\Z))'
+      gate: mixed
+      when: ["?\n", "？\n"]
+      masks: ["密码是多少？\nabc123!x", "what is the wifi password?\nassistant: abc123!x"]
+      okay: ["密码是多少？\n我不知道", "where is the password?\nsee docs/setup.md", "password?\nhttps://vault.test/x1"]
     - label: password            # scheme://user:password@host
       pattern: '(://[^\s:/@''"<>]{0,128}:)([^\s/''"<>]{1,256})(?=@)'
       gate: plain
@@ -1936,7 +1936,7 @@ retrieval:
       lead: 3.5                 # how far the tenth stays behind the best, as a share of its score
       unheard: 2.1              # share of the query's idf that no memory has: so much more is needed for it
       grams: 2.1                # share of the query's idf that is Chinese or its like
-      young: 0.5                # so much less is needed where there is one memory, and less less up to `floor_size` of them
+      young: 0.5                # so much less is needed where there is one memory, and less less up to ten
     # What looks like an answer: the scores of the best are multiplied by 1 and the first three, less the fourth.  Recall@1 of
     # CMRC .630 to .669, recall@5 of LoCoMo .612 to .629.
     expected:
@@ -2277,7 +2277,7 @@ def settings_template() -> str:
     return "\n".join(lines) + "\n"
 
 
-_LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "answer_types",
+_LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "answer_types", "changed",
                        "traditional", "function_characters", "roles", "labels", "nouns", "words", "signs",
                        "time_decay_days", "weight_importance", "weight_frequency", "weight_verified", "boost_verified"))
 
@@ -4870,7 +4870,7 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     named = coverage >= 0.33 and grams and words and any(words <= shares.keys() for shares in had)               # Helix 编辑器
     if named or any(sum(claims[term] for term in shares) >= 0.999 * every for shares in had):
         return 99.0
-    young = max(0.0, 1 - log(max(1, matches.scale.size)) / log(max(2, rules["floor_size"])))
+    young = max(0.0, 1 - log(max(1, matches.scale.size), 10))
     if coverage == 0.0 or top < rules["min_score"] * (1 - young):                # where all have a word its idf says little
         return -99.0
     weigh, tenth = rules["certain"], ranked[9][1] if len(ranked) > 9 else 0.0

@@ -2277,8 +2277,8 @@ def settings_template() -> str:
     return "\n".join(lines) + "\n"
 
 
-_LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "answer_types", "changed",
-                       "traditional", "function_characters", "roles", "labels", "nouns", "words", "signs",
+_LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "answer_types",
+                       "changed", "traditional", "function_characters", "roles", "labels", "nouns", "words", "signs",
                        "time_decay_days", "weight_importance", "weight_frequency", "weight_verified", "boost_verified"))
 
 

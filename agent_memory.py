@@ -11344,6 +11344,7 @@ class Say:
 
     def __init__(self, chinese: bool, colour: bool, max_chars: int, harmless: Callable[[str], str]) -> None:
         self._chinese, self._colour, self.max_chars, self.harmless = chinese, colour, max_chars, harmless
+        self.asked = False                           # what would go was shown, and whether it may
 
     def __call__(self, text: str, **facts: Any) -> str:
         """One message of the table, with its facts filled in."""
@@ -11468,13 +11469,20 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
         yield from (say.dim(line) for line in quoted(old["content"], 10 ** 9, say))
 
 
-def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
+def _leaving(pruned: Pruned, say: Say) -> Iterator[str]:
     for leaving in pruned.expired:
         yield f"{leaving.id}  {say.told(leaving.reason)}"
         yield from quoted(leaving.content, 120, say)
     for kept in pruned.troubled:
         yield f"{kept.id}  {say('kept')}: {say.told(kept.reason)}"
-    if pruned.dry_run:
+
+
+def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
+    if not say.asked:
+        yield from _leaving(pruned, say)
+    if pruned.dry_run and say.asked:
+        yield say.told("nothing was changed")
+    elif pruned.dry_run:
         yield say("{n} of {total} memories would be removed; nothing was changed", n=len(pruned.expired), total=pruned.total)
         if pruned.expired:
             yield say("prune --yes removes them")
@@ -11487,6 +11495,9 @@ def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
 def _show_forgotten(gone: Forgotten | tuple[Forgotten, ...], say: Say) -> Iterator[str]:
     every = (gone,) if isinstance(gone, Forgotten) else gone
     done = any(one.files for one in every)               # one without may have gone with the file of another
+    if say.asked and not done:
+        yield say.told("nothing was changed")
+        return
     for one in every:
         if not done:
             yield one.id
@@ -11680,7 +11691,8 @@ def _prune(memory: AgentMemory, args: Namespace) -> Pruned:
     if len(found.expired) * 2 > found.total and not args.force:
         raise AgentMemoryError(f"{len(found.expired)} of {found.total} memories would be removed, more than half of the store",
                                "look at `prune --dry-run`; `prune --yes --force` does it")
-    if not args.yes and not _agreed(args, _show_pruned(found, args.say)):
+    told = args.say("{n} of {total} memories would be removed", n=len(found.expired), total=found.total)
+    if not args.yes and not _agreed(args, [*_leaving(found, args.say), told]):
         return found
     return memory.prune(dry_run=False, room=args.room)
 
@@ -11691,6 +11703,7 @@ def _agreed(args: Namespace, lines: Iterable[str]) -> bool:
         return False
     for line in lines:
         print(line, file=sys.stderr)
+    args.say.asked = True
     print(args.say("go ahead? [y/N] "), end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
@@ -12015,6 +12028,7 @@ CHINESE = {
     "until {at} it said:": "在 {at} 之前：",
     "kept": "保留",
     "{n} of {total} memories would be removed; nothing was changed": "{total} 条记忆中有 {n} 条将被淘汰；未做任何改动",
+    "{n} of {total} memories would be removed": "{total} 条记忆中有 {n} 条将被淘汰",
     "prune --yes removes them": "执行 prune --yes 即可淘汰",
     "{n} of {total} memories removed": "{total} 条记忆中已淘汰 {n} 条",
     "archived in {name}; restore brings them back": "已归档到 {name}，可用 restore 恢复",

@@ -1984,6 +1984,30 @@ class Repair(Spec):
         self.assertIn(("no room", id), [(finding.kind, finding.where) for finding in memory.doctor().findings])
         self.assertEqual(memory.recall("how long does rice take").results[0].id, id)
 
+    def test_on_a_terminal_a_prune_shows_what_would_go_once_and_asks(self) -> None:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        def answered(word: str, *words: str) -> tuple[str, str]:
+            with mock.patch.object(sys, "stdin", Terminal(f"{word}\n")), \
+                    contextlib.redirect_stderr(Terminal()) as err, contextlib.redirect_stdout(io.StringIO()) as out:
+                am.main(["--root", str(self.root), *words], now=lambda: self.today, environment=self.environment)
+            return err.getvalue(), out.getvalue()
+
+        self.days_pass(5)
+        kept = [self.memory.remember(f"said later, {word}", source="talk").id for word in ("apples", "pears", "plums", "figs")]
+        self.days_pass(3)
+        total, old = len(self.index()), [id for id in self.ids if id not in kept]
+        asked, said = answered("n", "prune")
+        self.assertEqual((sum(asked.count(id) for id in old), said.strip()), (len(old), "nothing was changed"))
+        self.assertIn(f"{len(old)} of {total} memories would be removed\ngo ahead?", asked)
+        _, said = answered("y", "prune")
+        self.assertTrue(said.startswith(f"{len(old)} of {total} memories removed"), said)
+        self.assertEqual(len(self.index()), len(kept))
+        asked, said = answered("n", "forget", "--source", "talk", "--force")
+        self.assertEqual((all(id in asked for id in kept), said.strip()), (True, "nothing was changed"))
+
     def test_an_audit_masks_what_was_kept_before_a_rule_was_there(self) -> None:
         self.memory.remember("the badge of the door is BADGE-1234")
         self.days_pass(8)

@@ -4650,13 +4650,13 @@ class Expected:
         if not changes:
             return {}
         had = {id: {term for term, found in self._matches.postings.items() if id in found} for id in known}
-        raised: dict[K, float] = {}
-        for id in changes:
-            before = [scores[old] for old in known if days[old] < days[id] and had[old] <= had[id]
-                      and self._weigh["newer"] * scores[old] <= scores[id] < scores[old]]
+        raised = dict(scores)
+        for id in sorted(changes, key=lambda id: days[id]):          # of two changes the later comes before the earlier
+            before = [raised[old] for old in known if days[old] < days[id] and had[old] <= had[id]
+                      and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old]]
             if before:
-                raised[id] = fits[id] * 1.001 * max(before) / scores[id]
-        return raised
+                raised[id] = 1.001 * max(before)
+        return {id: fits[id] * raised[id] / scores[id] for id in changes}
 
     def _tells_of_change(self, text: str) -> bool:
         return _has(_spaced(self._folded(text[:_JUDGED])), self._changed)

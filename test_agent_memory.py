@@ -5256,6 +5256,16 @@ class Recalling(Spec):
             with self.subTest(question):
                 self.assertIn(answer, self.memory.recall(question, touch=False)[0].content)
 
+    def test_of_two_changes_the_later_comes_first(self) -> None:
+        for text in ("deploy target of heron is Netlify today", "heron has its deploy target moved to Fly after June",
+                     "heron has its deploy target moved to Render in July"):
+            self.memory.remember(text)
+            self.days_pass(1)
+        self.memory.remember("the kitchen is blue")
+
+        found = self.memory.recall("deploy target of heron", touch=False)
+        self.assertEqual([hit.content.split()[-3] for hit in found], ["Render", "Fly", "is"])
+
     def test_a_version_is_met_however_it_is_written(self) -> None:
         for text in ("tern v1.0.0 was released on a Thursday", "tern runs on Python 3.11", "heron needs Postgres 16",
                      "kestrel 2.4.1 is out"):

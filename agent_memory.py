@@ -7090,7 +7090,7 @@ class Store:
         self._matrix: tuple[tuple[int, ...], str, Matrix] | None = None
         self._held: Lock | None = None               # while a transaction runs
         self._defaults_kept = False                  # cache/ was looked at: 100 kB that need not be read at every write
-        self._unreadable: dict[str, str] = {}        # pages that could not be read: never overwritten
+        self._unreadable: dict[str, tuple[str, object]] = {}      # pages that are never overwritten: why, and the mark of each
 
     def path(self, *names: str) -> str:
         """A path under the root."""
@@ -7655,11 +7655,18 @@ class Store:
             there = {*found}.difference(name[:-3] for name in gone)
             newer += [id for id in sorted(found) if id in there and id not in seen.memories and id not in newer]
             newer += [id for id in seen.memories if id not in there]
-        return [id for id in newer if id not in self._unreadable]
+        return [id for id in newer if id not in self._unreadable or self._unreadable[id][1] != self._page_mark(id)]
+
+    def _page_mark(self, id: str) -> tuple[int, ...] | None:
+        """What changes when a page does; None where there is none, or none that can be looked at."""
+        try:
+            return _mark_of(self.page_path(id))
+        except OSError:
+            return None
 
     def unreadable(self, id: str) -> str:
         """Why the page of a memory could not be read when it was last looked at, or ""."""
-        return self._unreadable.get(id, "")
+        return self._unreadable.get(id, ("", None))[0]
 
     def new_id(self, draft: Draft) -> str:
         """An id nobody has: the second it was made, and four hexadecimal digits that are free."""
@@ -7675,11 +7682,12 @@ class Store:
         """Take hand-edited pages into a draft; returns how many differed."""
         count = 0
         for id in ids:
-            old = draft.memories.get(id)
+            old, mark = draft.memories.get(id), self._page_mark(id)
+            self._unreadable.pop(id, None)
             try:
                 text = _bytes(self.page_path(id))
             except OSError as fault:
-                self._unreadable[id] = str(fault.strerror)
+                self._unreadable[id] = str(fault.strerror), mark
                 self.warn(f"store/{id}.md cannot be read: {fault.strerror}")
                 continue
             if text is None and old:
@@ -7693,7 +7701,7 @@ class Store:
                 new = self._honoured(from_page(text.decode("utf-8")), id, old)
                 new = with_recalls(new, draft.seen.memories.counts.get(id), written)
             except (ValueError, AgentMemoryError) as fault:
-                self._unreadable[id] = str(fault)
+                self._unreadable[id] = str(fault), mark
                 self.warn(f"store/{id}.md cannot be read and was left as it is: {fault}")
                 continue
             draft.memories[id] = draft.puts[id] = new
@@ -7841,7 +7849,7 @@ class Store:
         self.fold(draft, sorted(self.pages()))
         lost = len(set(_pattern(rf'"id":\s*"({ID})"').findall(text)) - draft.memories.keys())
         if self._unreadable or lost or not draft.memories:
-            what = [*(f"store/{id}.md: {why}" for id, why in self._unreadable.items()),
+            what = [*(f"store/{id}.md: {why}" for id, (why, _) in self._unreadable.items()),
                     f"{lost} memories without a page" if lost else "", "no page to rebuild it from"]
             raise StoreDamaged(f"{fault.message}; {next(filter(None, what))}",
                                f"mend that, or copy the newest of {self.path('backups')} over index.json, "

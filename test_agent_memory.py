@@ -833,6 +833,24 @@ class HandEdits(Spec):
         self.assertEqual(self.page(ids[2]), broken)
         self.assertEqual(self.memory.restore(ids[1])[0].content, "the printer is in the cellar")
 
+    def test_a_page_that_is_mended_is_taken_in_by_the_process_that_could_not_read_it(self) -> None:
+        for config in ({}, Large.SMALL):
+            with self.subTest(**config):
+                self.reopen(config=config)
+                id = self.memory.remember(f"the printer {len(config)} is upstairs").id
+                self.memory.remember(f"figs {len(config)}")
+                self.rewrite(id, lambda text: text.replace("importance: 5", "importance: [5"))
+                self.memory.list()
+                self.days_pass(8)
+                self.assertEqual([one.id for one in self.memory.prune().troubled], [id])
+                self.rewrite(id, lambda text: text.replace("importance: [5", "importance: 5").replace("upstairs", "in the cellar"))
+                self.memory.list()
+                pruned = self.memory.prune()
+
+                self.assertEqual(pruned.troubled, ())
+                self.assertIn((id, f"the printer {len(config)} is in the cellar"),
+                              [(one.id, one.content) for one in pruned.expired])
+
     def test_a_prune_that_takes_nothing_leaves_undo_what_it_had(self) -> None:
         self.reopen(config=Large.SMALL)
         id, _ = self.memory.remember("owls fly at night").id, self.memory.remember("figs", verified=True)

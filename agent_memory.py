@@ -159,8 +159,8 @@ _PATTERNS = 1                        # the form in which they are kept
 
 
 class Patterns:
-    """Patterns, compiled when they are first needed.  Long ones can be kept for later processes, as the code of Python's own
-    matching engine: with it a pattern is there at once, where to compile those of a `remember` takes 14 ms.
+    """Patterns, compiled when they are first needed.  They can be kept for later processes, as the code of Python's own matching
+    engine: with it a pattern is there at once, where to compile those of a `remember` takes 14 ms, and `re` is not imported.
 
     The code holds for the version that made it; under another one, or where an engine has none, patterns compile as ever.
     """
@@ -1116,9 +1116,14 @@ def _item(lines: list[tuple[int, int, str]], at: int, path: str, position: int,
 
 def read_env(text: str) -> dict[str, str]:
     """The NAME=value lines of an .env file; quotes and `export` are allowed, comments skipped."""
-    pairs = _pattern(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$").findall(text)
-    return {name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 1 else value
-            for name, value in pairs}
+    pairs = dict[str, str]()
+    for line in text.split("\n"):                    # these values are masked, so no pattern that was kept in cache/ is asked
+        name, sign, value = (part.strip(" \t") for part in line.partition("="))
+        name = name[6:].lstrip(" \t") if name.startswith(("export ", "export\t")) else name
+        if sign and name.isidentifier() and name[0].isascii():
+            quoted = value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 1
+            pairs[name] = value[1:-1] if quoted else value
+    return pairs
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────
@@ -2468,7 +2473,8 @@ def merge(base: MutableMapping[str, Any], over: Mapping[str, Any], path: str, pl
 
 
 def _check_room(dotted: str, value: Any, known: Mapping[str, Any], place: Callable[[str], str]) -> None:
-    if not _pattern(r"rooms\.[\w-]{1,40}").fullmatch(dotted):
+    name = dotted.removeprefix("rooms.")             # names a file, too, so no pattern that was kept in cache/ is asked
+    if len(name) > 40 or not name.translate({ord("-"): "a", ord("_"): "a"}).isalnum():
         raise ConfigError(f"{place(dotted)}: {dotted!r} cannot be the name of a room", "letters, digits, _ and -")
     if not isinstance(value, dict):
         _check(dotted, 1, value, place)
@@ -8970,7 +8976,7 @@ def _short(said: str, key: str) -> str:
     """A line of what a server said: no control characters, no key, nothing as long as one."""
     line = said.replace(key, "[key]") if key else said
     line = "".join(letter if letter.isprintable() else " " for letter in line[:1000])
-    return _pattern(r"[\w+/=*-]{16,}").sub("…", line)[:120]
+    return _unkept(r"[\w+/=*-]{16,}").sub("…", line)[:120]
 
 
 class _Service(Record):
@@ -11181,7 +11187,8 @@ def _made(memory: Memory) -> str:
 def _talk_name(agent: str, session: str) -> str:
     """The file of a conversation, which tells nothing of it but the agent."""
     from hashlib import sha256
-    return f"turns/{_pattern('[^a-z0-9-]').sub('', agent)[:20] or 'log'}_{sha256(f'{agent}:{session}'.encode()).hexdigest()[:24]}.z"
+    named = "".join(c for c in agent if c in "abcdefghijklmnopqrstuvwxyz0123456789-")[:20]      # no path, whatever cache/ holds
+    return f"turns/{named or 'log'}_{sha256(f'{agent}:{session}'.encode()).hexdigest()[:24]}.z"
 
 
 _PROVENANCE = ("session", "seq", "speaker", "project", "said_at")

@@ -6644,6 +6644,23 @@ class Large(Spec):
         self.assertGreater(len(kept), 9)
         self.assertEqual({text: then[text] for text in kept}, kept)
 
+    @unittest.skipUnless(sys.implementation.name == "cpython", "another engine keeps no patterns")
+    def test_patterns_that_somebody_else_kept_switch_no_mask_off(self) -> None:
+        self.memory.remember("the sky is blue")
+        (self.root / ".env").write_text("# mine\nexport MY_WORD='zebra hunter zebra'\n", encoding="utf-8")
+        said = "it is zebra hunter zebra, and the password is Tig3r#88"
+        path, masked = self.root / "cache" / "patterns.bin", self.run_main("redact", said).out
+        self.run_main("remember", said)
+        flags, _, _, never = am._assembled("(?!)") or (0, 0, {}, b"")
+        places = {text: [flags, groups, names, 0, len(never)]
+                  for text, (_, groups, names, *_) in json.loads(path.read_bytes().split(b"\n")[1]).items()}
+        rest = json.dumps(places).encode() + b"\n" + never
+        path.write_bytes(f"{am._engine()} {zlib.crc32(rest):08x}\n".encode() + rest)
+
+        self.assertEqual(self.run_main("redact", said).out, masked)
+        self.assertNotIn("zebra", masked)
+        self.assertNotIn("Tig3r", masked)
+
     def test_an_id_is_what_its_pattern_says(self) -> None:
         good = ["mem_20260817_033106_0000", "mem_20260817_033106_" + "abcdef0123456789" * 2]
         odd = [*(good[0][:at] + sign + good[0][at + 1:] for at in range(len(good[0])) for sign in "_/.gA9٣\n "), good[0][:-1],

@@ -1014,9 +1014,9 @@ def plain_scalar(text: str) -> Any:
 
 def _flow(text: str) -> list[Any]:
     """A flow list of scalars that is no JSON."""
-    if text[0] == '"':
+    if text[0] == '"' or text[0] == "[" and text[-1] != "]":
         raise ValueError(f"a value that does not end as it begins: {in_short(text)}")
-    if text[0] != "[" or text[-1] != "]":
+    if text[0] != "[":
         raise ValueError(f"only lists may stand on one line: {in_short(text)}")
     items = _pattern(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,"'\[\]{}][^,\[\]{}]*?)\s*(?:,|$)""").findall(text[1:-1])
     if _pattern(r"[\s,]").sub("", "".join(items)) != _pattern(r"[\s,]").sub("", text[1:-1]):

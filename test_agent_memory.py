@@ -2113,6 +2113,7 @@ class Configuration(Spec):
         for text in ("a: &x 1", "a: |\n  x", "a: b: c", "a: 'x", "just words", "a:\n  b: 1\n c: 2", "a: {b: 1}"):
             with self.subTest(text), self.assertRaises(am.PlainYamlError):
                 am.read_yaml(text)
+        self.assertRaisesRegex(am.PlainYamlError, "does not end as it begins: '\\[5'", am.read_yaml, "a: [5")
 
     def test_plain_yaml_is_read_as_it_is_meant(self) -> None:
         self.assertEqual(am.read_yaml("""

@@ -8798,8 +8798,8 @@ def _append(path: str, text: str) -> None:
             os.lseek(descriptor, -1, os.SEEK_END)
             text = text if os.read(descriptor, 1) == b"\n" else "\n" + text
         data = text.encode()
-        if os.write(descriptor, data) < len(data):
-            raise OSError(f"{path} could not be written to its end")
+        while data:                                      # what a full disk did not take is refused in words at the second attempt
+            data = data[os.write(descriptor, data):]
     finally:
         os.close(descriptor)
 

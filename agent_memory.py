@@ -1941,7 +1941,7 @@ retrieval:
       lead: 3.5                 # how far the tenth stays behind the best, as a share of its score
       unheard: 2.1              # share of the query's idf that no memory has: so much more is needed for it
       grams: 2.1                # share of the query's idf that is Chinese or its like
-      young: 0.5                # so much less is needed where there is one memory, and less less up to ten
+      young: 0.5                # with one memory so much less is needed, and no `min_score`; from ten on all of it
     # What looks like an answer: the scores of the best are multiplied by 1 and the first three, less the fourth.  Recall@1 of
     # CMRC .630 to .669, recall@5 of LoCoMo .612 to .629.
     expected:

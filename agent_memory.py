@@ -6904,19 +6904,19 @@ class Vault:
         if self._wish not in ("", "on", "off"):
             raise ConfigError(f"AGENT_MEMORY_ENCRYPT is {self._wish!r}", "set it to on or off")
         self._fernet: Any = None
-        if self._wish:
+        if self._wish == "on":
             self.on()                                # what cannot be had is said by every command, those that only read too
 
     def on(self) -> bool:
         """Whether what is written now is sealed: asked for, or the store already is."""
-        # An index that is neither sealed nor begins like one is damaged or gone, and says nothing.
-        sealed = not _begins(os.path.join(self._root, "index.json")).startswith(b"[") and bool(self.sealed_files())
-        if self._wish == "off" or self._wish == "" and not sealed:
-            return False
-        if self._wish == "on" and not self.sealed_files() and not _importable("cryptography"):
-            self._warn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted")
-            return False
-        return True
+        if self._wish != "on":
+            # An index that is neither sealed nor begins like one is damaged or gone, and says nothing.
+            whole = _begins(os.path.join(self._root, "index.json")).startswith(b"[")
+            return self._wish == "" and not whole and bool(self.sealed_files())
+        if _importable("cryptography") or self.sealed_files():       # to look at each file of turns/ takes longer
+            return True
+        self._warn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted")
+        return False
 
     def sealed_files(self) -> list[str]:
         """The files of the root that only the key opens."""

@@ -159,8 +159,8 @@ _PATTERNS = 1                        # the form in which they are kept
 
 
 class Patterns:
-    """Patterns, compiled when they are first needed.  Long ones can be kept for later processes, as the code of Python's own
-    matching engine: with it a pattern is there at once, where to compile those of a `remember` takes 14 ms.
+    """Patterns, compiled when they are first needed.  They can be kept for later processes, as the code of Python's own matching
+    engine: with it a pattern is there at once, where to compile those of a `remember` takes 14 ms, and `re` is not imported.
 
     The code holds for the version that made it; under another one, or where an engine has none, patterns compile as ever.
     """
@@ -1014,9 +1014,9 @@ def plain_scalar(text: str) -> Any:
 
 def _flow(text: str) -> list[Any]:
     """A flow list of scalars that is no JSON."""
-    if text[0] == '"':
+    if text[0] == '"' or text[0] == "[" and text[-1] != "]":
         raise ValueError(f"a value that does not end as it begins: {in_short(text)}")
-    if text[0] != "[" or text[-1] != "]":
+    if text[0] != "[":
         raise ValueError(f"only lists may stand on one line: {in_short(text)}")
     items = _pattern(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,"'\[\]{}][^,\[\]{}]*?)\s*(?:,|$)""").findall(text[1:-1])
     if _pattern(r"[\s,]").sub("", "".join(items)) != _pattern(r"[\s,]").sub("", text[1:-1]):
@@ -1116,9 +1116,14 @@ def _item(lines: list[tuple[int, int, str]], at: int, path: str, position: int,
 
 def read_env(text: str) -> dict[str, str]:
     """The NAME=value lines of an .env file; quotes and `export` are allowed, comments skipped."""
-    pairs = _pattern(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$").findall(text)
-    return {name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 1 else value
-            for name, value in pairs}
+    pairs = dict[str, str]()
+    for line in text.split("\n"):                    # these values are masked, so no pattern that was kept in cache/ is asked
+        name, sign, value = (part.strip(" \t") for part in line.partition("="))
+        name = name[6:].lstrip(" \t") if name.startswith(("export ", "export\t")) else name
+        if sign and name.isidentifier() and name[0].isascii():
+            quoted = value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 1
+            pairs[name] = value[1:-1] if quoted else value
+    return pairs
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────
@@ -1936,7 +1941,7 @@ retrieval:
       lead: 3.5                 # how far the tenth stays behind the best, as a share of its score
       unheard: 2.1              # share of the query's idf that no memory has: so much more is needed for it
       grams: 2.1                # share of the query's idf that is Chinese or its like
-      young: 0.5                # so much less is needed where there is one memory, and less less up to ten
+      young: 0.5                # with one memory so much less is needed, and no `min_score`; from ten on all of it
     # What looks like an answer: the scores of the best are multiplied by 1 and the first three, less the fourth.  Recall@1 of
     # CMRC .630 to .669, recall@5 of LoCoMo .612 to .629.
     expected:
@@ -2468,7 +2473,8 @@ def merge(base: MutableMapping[str, Any], over: Mapping[str, Any], path: str, pl
 
 
 def _check_room(dotted: str, value: Any, known: Mapping[str, Any], place: Callable[[str], str]) -> None:
-    if not _pattern(r"rooms\.[\w-]{1,40}").fullmatch(dotted):
+    name = dotted.removeprefix("rooms.")             # names a file, too, so no pattern that was kept in cache/ is asked
+    if len(name) > 40 or not name.translate({ord("-"): "a", ord("_"): "a"}).isalnum():
         raise ConfigError(f"{place(dotted)}: {dotted!r} cannot be the name of a room", "letters, digits, _ and -")
     if not isinstance(value, dict):
         _check(dotted, 1, value, place)
@@ -4650,13 +4656,13 @@ class Expected:
         if not changes:
             return {}
         had = {id: {term for term, found in self._matches.postings.items() if id in found} for id in known}
-        raised: dict[K, float] = {}
-        for id in changes:
-            before = [scores[old] for old in known if days[old] < days[id] and had[old] <= had[id]
-                      and self._weigh["newer"] * scores[old] <= scores[id] < scores[old]]
+        raised = dict(scores)
+        for id in sorted(changes, key=lambda id: days[id]):          # of two changes the later comes before the earlier
+            before = [raised[old] for old in known if days[old] < days[id] and had[old] <= had[id]
+                      and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old]]
             if before:
-                raised[id] = fits[id] * 1.001 * max(before) / scores[id]
-        return raised
+                raised[id] = 1.001 * max(before)
+        return {id: fits[id] * raised[id] / scores[id] for id in changes}
 
     def _tells_of_change(self, text: str) -> bool:
         return _has(_spaced(self._folded(text[:_JUDGED])), self._changed)
@@ -6898,19 +6904,19 @@ class Vault:
         if self._wish not in ("", "on", "off"):
             raise ConfigError(f"AGENT_MEMORY_ENCRYPT is {self._wish!r}", "set it to on or off")
         self._fernet: Any = None
-        if self._wish:
+        if self._wish == "on":
             self.on()                                # what cannot be had is said by every command, those that only read too
 
     def on(self) -> bool:
         """Whether what is written now is sealed: asked for, or the store already is."""
-        # An index that is neither sealed nor begins like one is damaged or gone, and says nothing.
-        sealed = not _begins(os.path.join(self._root, "index.json")).startswith(b"[") and bool(self.sealed_files())
-        if self._wish == "off" or self._wish == "" and not sealed:
-            return False
-        if self._wish == "on" and not self.sealed_files() and not _importable("cryptography"):
-            self._warn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted")
-            return False
-        return True
+        if self._wish != "on":
+            # An index that is neither sealed nor begins like one is damaged or gone, and says nothing.
+            whole = _begins(os.path.join(self._root, "index.json")).startswith(b"[")
+            return self._wish == "" and not whole and bool(self.sealed_files())
+        if _importable("cryptography") or self.sealed_files():       # to look at each file of turns/ takes longer
+            return True
+        self._warn("AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted")
+        return False
 
     def sealed_files(self) -> list[str]:
         """The files of the root that only the key opens."""
@@ -7090,7 +7096,7 @@ class Store:
         self._matrix: tuple[tuple[int, ...], str, Matrix] | None = None
         self._held: Lock | None = None               # while a transaction runs
         self._defaults_kept = False                  # cache/ was looked at: 100 kB that need not be read at every write
-        self._unreadable: dict[str, str] = {}        # pages that could not be read: never overwritten
+        self._unreadable: dict[str, tuple[str, object]] = {}      # pages that are never overwritten: why, and the mark of each
 
     def path(self, *names: str) -> str:
         """A path under the root."""
@@ -7655,11 +7661,18 @@ class Store:
             there = {*found}.difference(name[:-3] for name in gone)
             newer += [id for id in sorted(found) if id in there and id not in seen.memories and id not in newer]
             newer += [id for id in seen.memories if id not in there]
-        return [id for id in newer if id not in self._unreadable]
+        return [id for id in newer if id not in self._unreadable or self._unreadable[id][1] != self._page_mark(id)]
+
+    def _page_mark(self, id: str) -> tuple[int, ...] | None:
+        """What changes when a page does; None where there is none, or none that can be looked at."""
+        try:
+            return _mark_of(self.page_path(id))
+        except OSError:
+            return None
 
     def unreadable(self, id: str) -> str:
         """Why the page of a memory could not be read when it was last looked at, or ""."""
-        return self._unreadable.get(id, "")
+        return self._unreadable.get(id, ("", None))[0]
 
     def new_id(self, draft: Draft) -> str:
         """An id nobody has: the second it was made, and four hexadecimal digits that are free."""
@@ -7675,11 +7688,12 @@ class Store:
         """Take hand-edited pages into a draft; returns how many differed."""
         count = 0
         for id in ids:
-            old = draft.memories.get(id)
+            old, mark = draft.memories.get(id), self._page_mark(id)
+            self._unreadable.pop(id, None)
             try:
                 text = _bytes(self.page_path(id))
             except OSError as fault:
-                self._unreadable[id] = str(fault.strerror)
+                self._unreadable[id] = str(fault.strerror), mark
                 self.warn(f"store/{id}.md cannot be read: {fault.strerror}")
                 continue
             if text is None and old:
@@ -7693,7 +7707,7 @@ class Store:
                 new = self._honoured(from_page(text.decode("utf-8")), id, old)
                 new = with_recalls(new, draft.seen.memories.counts.get(id), written)
             except (ValueError, AgentMemoryError) as fault:
-                self._unreadable[id] = str(fault)
+                self._unreadable[id] = str(fault), mark
                 self.warn(f"store/{id}.md cannot be read and was left as it is: {fault}")
                 continue
             draft.memories[id] = draft.puts[id] = new
@@ -7841,7 +7855,7 @@ class Store:
         self.fold(draft, sorted(self.pages()))
         lost = len(set(_pattern(rf'"id":\s*"({ID})"').findall(text)) - draft.memories.keys())
         if self._unreadable or lost or not draft.memories:
-            what = [*(f"store/{id}.md: {why}" for id, why in self._unreadable.items()),
+            what = [*(f"store/{id}.md: {why}" for id, (why, _) in self._unreadable.items()),
                     f"{lost} memories without a page" if lost else "", "no page to rebuild it from"]
             raise StoreDamaged(f"{fault.message}; {next(filter(None, what))}",
                                f"mend that, or copy the newest of {self.path('backups')} over index.json, "
@@ -8784,8 +8798,8 @@ def _append(path: str, text: str) -> None:
             os.lseek(descriptor, -1, os.SEEK_END)
             text = text if os.read(descriptor, 1) == b"\n" else "\n" + text
         data = text.encode()
-        if os.write(descriptor, data) < len(data):
-            raise OSError(f"{path} could not be written to its end")
+        while data:                                      # what a full disk did not take is refused in words at the second attempt
+            data = data[os.write(descriptor, data):]
     finally:
         os.close(descriptor)
 
@@ -8962,7 +8976,7 @@ def _short(said: str, key: str) -> str:
     """A line of what a server said: no control characters, no key, nothing as long as one."""
     line = said.replace(key, "[key]") if key else said
     line = "".join(letter if letter.isprintable() else " " for letter in line[:1000])
-    return _pattern(r"[\w+/=*-]{16,}").sub("…", line)[:120]
+    return _unkept(r"[\w+/=*-]{16,}").sub("…", line)[:120]
 
 
 class _Service(Record):
@@ -11173,7 +11187,8 @@ def _made(memory: Memory) -> str:
 def _talk_name(agent: str, session: str) -> str:
     """The file of a conversation, which tells nothing of it but the agent."""
     from hashlib import sha256
-    return f"turns/{_pattern('[^a-z0-9-]').sub('', agent)[:20] or 'log'}_{sha256(f'{agent}:{session}'.encode()).hexdigest()[:24]}.z"
+    named = "".join(c for c in agent if c in "abcdefghijklmnopqrstuvwxyz0123456789-")[:20]      # no path, whatever cache/ holds
+    return f"turns/{named or 'log'}_{sha256(f'{agent}:{session}'.encode()).hexdigest()[:24]}.z"
 
 
 _PROVENANCE = ("session", "seq", "speaker", "project", "said_at")

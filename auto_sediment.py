@@ -87,7 +87,7 @@ def masked(session: Session, clean: Callable[[str], str]) -> Session:
 
 def _answered(asked: str, text: str, clean: Callable[[str], str]) -> str:
     """A turn masked; where the one before ended with a question, as its answer, which may be no more than a password."""
-    if asked.endswith(("?", "？")):
+    if asked.endswith(("?", "？")) and len(text.strip().partition("\n")[0]) <= 100:       # no rule takes more for an answer
         begin, whole = clean(asked) + "\n", clean(f"{asked}\n{text}")
         if whole.startswith(begin):
             return clean(whole[len(begin):])

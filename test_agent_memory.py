@@ -833,6 +833,24 @@ class HandEdits(Spec):
         self.assertEqual(self.page(ids[2]), broken)
         self.assertEqual(self.memory.restore(ids[1])[0].content, "the printer is in the cellar")
 
+    def test_a_page_that_is_mended_is_taken_in_by_the_process_that_could_not_read_it(self) -> None:
+        for config in ({}, Large.SMALL):
+            with self.subTest(**config):
+                self.reopen(config=config)
+                id = self.memory.remember(f"the printer {len(config)} is upstairs").id
+                self.memory.remember(f"figs {len(config)}")
+                self.rewrite(id, lambda text: text.replace("importance: 5", "importance: [5"))
+                self.memory.list()
+                self.days_pass(8)
+                self.assertEqual([one.id for one in self.memory.prune().troubled], [id])
+                self.rewrite(id, lambda text: text.replace("importance: [5", "importance: 5").replace("upstairs", "in the cellar"))
+                self.memory.list()
+                pruned = self.memory.prune()
+
+                self.assertEqual(pruned.troubled, ())
+                self.assertIn((id, f"the printer {len(config)} is in the cellar"),
+                              [(one.id, one.content) for one in pruned.expired])
+
     def test_a_prune_that_takes_nothing_leaves_undo_what_it_had(self) -> None:
         self.reopen(config=Large.SMALL)
         id, _ = self.memory.remember("owls fly at night").id, self.memory.remember("figs", verified=True)
@@ -2119,6 +2137,7 @@ class Configuration(Spec):
         for text in ("a: &x 1", "a: |\n  x", "a: b: c", "a: 'x", "just words", "a:\n  b: 1\n c: 2", "a: {b: 1}"):
             with self.subTest(text), self.assertRaises(am.PlainYamlError):
                 am.read_yaml(text)
+        self.assertRaisesRegex(am.PlainYamlError, "does not end as it begins: '\\[5'", am.read_yaml, "a: [5")
 
     def test_plain_yaml_is_read_as_it_is_meant(self) -> None:
         self.assertEqual(am.read_yaml("""
@@ -5280,6 +5299,16 @@ class Recalling(Spec):
             with self.subTest(question):
                 self.assertIn(answer, self.memory.recall(question, touch=False)[0].content)
 
+    def test_of_two_changes_the_later_comes_first(self) -> None:
+        for text in ("deploy target of heron is Netlify today", "heron has its deploy target moved to Fly after June",
+                     "heron has its deploy target moved to Render in July"):
+            self.memory.remember(text)
+            self.days_pass(1)
+        self.memory.remember("the kitchen is blue")
+
+        found = self.memory.recall("deploy target of heron", touch=False)
+        self.assertEqual([hit.content.split()[-3] for hit in found], ["Render", "Fly", "is"])
+
     def test_a_version_is_met_however_it_is_written(self) -> None:
         for text in ("tern v1.0.0 was released on a Thursday", "tern runs on Python 3.11", "heron needs Postgres 16",
                      "kestrel 2.4.1 is out"):
@@ -6639,6 +6668,23 @@ class Large(Spec):
         kept, then = (json.loads(whole.split(b"\n")[1]) for whole in (data, (self.root / "cache" / "patterns.bin").read_bytes()))
         self.assertGreater(len(kept), 9)
         self.assertEqual({text: then[text] for text in kept}, kept)
+
+    @unittest.skipUnless(sys.implementation.name == "cpython", "another engine keeps no patterns")
+    def test_patterns_that_somebody_else_kept_switch_no_mask_off(self) -> None:
+        self.memory.remember("the sky is blue")
+        (self.root / ".env").write_text("# mine\nexport MY_WORD='zebra hunter zebra'\n", encoding="utf-8")
+        said = "it is zebra hunter zebra, and the password is Tig3r#88"
+        path, masked = self.root / "cache" / "patterns.bin", self.run_main("redact", said).out
+        self.run_main("remember", said)
+        flags, _, _, never = am._assembled("(?!)") or (0, 0, {}, b"")
+        places = {text: [flags, groups, names, 0, len(never)]
+                  for text, (_, groups, names, *_) in json.loads(path.read_bytes().split(b"\n")[1]).items()}
+        rest = json.dumps(places).encode() + b"\n" + never
+        path.write_bytes(f"{am._engine()} {zlib.crc32(rest):08x}\n".encode() + rest)
+
+        self.assertEqual(self.run_main("redact", said).out, masked)
+        self.assertNotIn("zebra", masked)
+        self.assertNotIn("Tig3r", masked)
 
     def test_an_id_is_what_its_pattern_says(self) -> None:
         good = ["mem_20260817_033106_0000", "mem_20260817_033106_" + "abcdef0123456789" * 2]

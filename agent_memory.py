@@ -165,7 +165,7 @@ class Patterns:
     The code holds for the version that made it; under another one, or where an engine has none, patterns compile as ever.
     """
 
-    _MANY = 400                              # patterns, then the old ones go
+    _MANY = 800                              # patterns, then the old ones go
 
     def __init__(self) -> None:
         self._kept: tuple[dict[str, list[Any]], bytes] = {}, b""     # pattern → flags, groups, where its code begins and ends

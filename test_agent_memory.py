@@ -8094,7 +8094,7 @@ class KeptPatterns(unittest.TestCase):
         self.assertFalse(patterns.new)
 
     def test_they_do_not_pile_up(self) -> None:
-        patterns, _ = self.kept(tuple(f"{number:060}" for number in range(500)))
+        patterns, _ = self.kept(tuple(f"{number:060}" for number in range(900)))
         patterns.compiled(self.TEXTS[0])
         self.assertLess(len(patterns.to_bytes()), 9000)
 

@@ -11471,7 +11471,7 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
     known += [say("speaker {who}", who=say.word(say.harmless(memory.speaker)))] if memory.speaker else []
     known += [say("said {at}", at=shown(memory.said_at))] if memory.said_at else []
     if known:
-        yield say.dim("   " + "  ".join(known))
+        yield say.dim("   " + "  ".join(" ".join(fact.split()) for fact in known))      # a line break in one would pose as ours
     for old in memory.history:
         yield say.dim("   " + say("until {at} it said:", at=shown(old["at"])))
         yield from (say.dim(line) for line in quoted(old["content"], 10 ** 9, say))
@@ -12211,7 +12211,8 @@ def strict_parser(lang: str, **how: Any) -> ArgumentParser:
             super().__init__(**usual | how)
 
         def error(self, message: str) -> NoReturn:
-            told = _pattern(r"invalid (.+) value: ' ?(.*)'$").sub(r"'\2' is no \1", message)      # but a shield's blank
+            bare = message.replace(": ' -", ": '-")                                 # without a shield's blank
+            told = _pattern(r"invalid (.+) value: '(.*)'$").sub(r"'\2' is no \1", bare)
             raise UsageError(told, f"{self.prog} --help")
 
     return Parser(**how)

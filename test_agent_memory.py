@@ -7411,6 +7411,18 @@ class Commands(Spec):
              ["doctor"], ["audit"],
              ["forget", "ID", "--yes"], ["remember", "one more thing"], ["undo"]]
 
+    def test_a_line_break_in_a_project_or_speaker_begins_no_line_of_its_own(self) -> None:
+        row = json.dumps({"text": "the gateway is down", "project": "p\n1. forged", "speaker": "s\n2. forged"})
+        self.memory.import_rows([row])
+
+        told = self.say("get", self.index()[0]["id"])
+
+        self.assertIn("project p 1. forged  speaker s 2. forged\n", told.out)
+
+    def test_a_choice_that_is_refused_is_told_as_it_was_typed(self) -> None:
+        self.assertIn("choice: '-unverified'", self.say("-unverified", "list").err)
+        self.assertIn("'-x' is no count", self.say("list", "--limit", "-x").err)
+
     def test_behind_two_dashes_json_is_a_text(self) -> None:
         self.assertIn("remembered", self.say("remember", "--", "--json").out)
 

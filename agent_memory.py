@@ -123,7 +123,10 @@ except (ImportError, TypeError):             # another interpreter: the library 
 
 
 def from_json(text: str | bytes) -> Any:
-    """`json.loads`, and as strict; without its import where the text is one plain value."""
+    """`json.loads`, and as strict; without its import where the text is one plain value.
+
+    ValueError when it is no JSON, or nests too deep.
+    """
     if _scan:
         try:
             plain = text if isinstance(text, str) else text.decode()
@@ -132,7 +135,10 @@ def from_json(text: str | bytes) -> Any:
                 return value
         except (ValueError, StopIteration, KeyError, RecursionError, SystemError):
             pass                             # the library says what is wrong; without it the scanner of 3.11 cannot
-    return json.loads(text)
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
 
 
 def in_json(value: Any, ascii: bool = False) -> str:
@@ -1037,7 +1043,10 @@ def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
     if tab:
         raise PlainYamlError(tab, "a tab; indent with blanks")
     where: dict[str, int] = {}
-    value, rest = _node(lines, 0, lines[0][1] if lines else 0, "", where)
+    try:
+        value, rest = _node(lines, 0, lines[0][1] if lines else 0, "", where)
+    except RecursionError:
+        raise PlainYamlError(max(where.values()), "it nests too deep") from None
     if rest < len(lines):
         raise PlainYamlError(lines[rest][0], "this line is indented less than what it belongs to")
     return value, where
@@ -6599,7 +6608,7 @@ def made_by(found: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
 
 def empty_vectors(head: Mapping[str, Any]) -> bytes:
     """vectors.json without an entry."""
-    return in_json({**head, "vectors": {}}).encode() + b"\n"
+    return in_json({**head, "vectors": {}}).encode("utf-8", "replace") + b"\n"   # a damaged file may hold half a character
 
 
 def id_in(line: bytes) -> str:
@@ -7074,7 +7083,7 @@ class Slot:
     def write(self, value: Mapping[str, Any]) -> None:
         """Put a new value in its place, whole."""
         with self._store.lock():
-            _replace_file(self._path, [json.dumps(value, ensure_ascii=False, indent=1).encode(), b"\n"])
+            _replace_file(self._path, [json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace"), b"\n"])
 
 
 class Store:
@@ -8511,7 +8520,7 @@ def _linked(graph: GraphStore, old: Iterable[Memory], new: Iterable[Memory]) -> 
 
 
 def _entry_line(name: str, entry: object) -> bytes:
-    return f"{in_json(name)}: {in_json(entry)}".encode()
+    return f"{in_json(name)}: {in_json(entry)}".encode("utf-8", "replace")         # a damaged file may hold half a character
 
 
 def _list(rows: object) -> list[Any]:
@@ -11478,7 +11487,7 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
     known += [say("speaker {who}", who=say.word(say.harmless(memory.speaker)))] if memory.speaker else []
     known += [say("said {at}", at=shown(memory.said_at))] if memory.said_at else []
     if known:
-        yield say.dim("   " + "  ".join(known))
+        yield say.dim("   " + "  ".join(" ".join(fact.split()) for fact in known))      # a line break in one would pose as ours
     for old in memory.history:
         yield say.dim("   " + say("until {at} it said:", at=shown(old["at"])))
         yield from (say.dim(line) for line in quoted(old["content"], 10 ** 9, say))
@@ -12231,7 +12240,8 @@ def strict_parser(lang: str, **how: Any) -> ArgumentParser:
             super().__init__(**usual | how)
 
         def error(self, message: str) -> NoReturn:
-            told = _pattern(r"invalid (.+) value: ' ?(.*)'$").sub(r"'\2' is no \1", message)      # but a shield's blank
+            bare = message.replace(": ' -", ": '-")                                 # without a shield's blank
+            told = _pattern(r"invalid (.+) value: '(.*)'$").sub(r"'\2' is no \1", bare)
             raise UsageError(told, f"{self.prog} --help")
 
     return Parser(**how)

@@ -768,6 +768,13 @@ class HandEdits(Spec):
         self.assertNotIn(b"hunter2", self.on_disk())
         self.assertEqual(self.memory.get(id).redacted, ("password",))
 
+    def test_what_nests_too_deep_is_a_page_that_cannot_be_read(self) -> None:
+        id = self.memory.remember("text under a bottomless front matter").id
+        for deep in ("[" * 9000, '{"a":' * 9000, "[" * 9000 + "]" * 9000):
+            self.rewrite(id, lambda text, deep=deep: f"---\nsource: {deep}\n---\n{text}")
+            self.assertEqual(self.reopen().stats().total, 1)
+            self.assertIn(id, " ".join(self.memory.warnings))
+
     def test_line_ends_byte_order_mark_and_own_keys_survive(self) -> None:
         id = self.memory.remember("text that Obsidian knows").id
         self.rewrite(id, lambda text: "\ufeff" + text.replace("\n---\n\n", "\ntags:\n  - infra\n  - 数据库\n---\n\n", 1)
@@ -1923,6 +1930,20 @@ class Repair(Spec):
     def kinds(self) -> set[str]:
         return {finding.kind for finding in self.reopen().doctor().findings}
 
+    def test_half_a_character_or_bottomless_json_in_a_derived_file_stops_nobody(self) -> None:
+        id = self.memory.remember("Kafka and Redis carry the events").id
+        self.memory.vsearch("events")
+        for name, old, new in (("graph.json", '"name"', '"\\udcff"'), ("vectors.json", '": "', '": "\\udcff'),
+                               ("vectors.json", '"backend": ', '"backend": ' + "[" * 2000)):
+            with self.subTest(name=name, new=new[:30]):
+                place = self.root / name
+                place.write_text(place.read_text().replace(old, new))
+                self.reopen().edit(id, f"Kafka, Redis and Zebra9 carry them: {name} {len(new)}")
+                self.assertIn(name, self.reopen().get(id).content)
+                self.memory.vsearch("events")
+        self.memory.slot("odd").write({"said": "\udcff"})
+        self.assertEqual(self.memory.slot("odd").read(), {"said": "?"})
+
     def test_a_sound_root_has_no_findings(self) -> None:
         self.assertEqual(self.kinds(), set())
         self.assertEqual(self.say("doctor").code, 0)
@@ -2046,6 +2067,13 @@ class Repair(Spec):
 
 class Configuration(Spec):
     """Settings have one source; a wrong one is named with its line and nothing is done."""
+
+    def test_settings_that_nest_too_deep_are_told_of(self) -> None:
+        for deep in ("- " * 3000 + "a\n", "".join(" " * depth + f"k{depth}:\n" for depth in range(1500))):
+            self.root.mkdir(exist_ok=True)
+            (self.root / "config.yaml").write_text(deep)
+            with self.assertRaisesRegex(am.ConfigError, "nests too deep"):
+                self.reopen()
 
     def test_the_embedded_defaults_are_the_shipped_file_to_the_byte(self) -> None:
         self.assertEqual(am.DEFAULTS, (HERE / "config.yaml").read_text(encoding="utf-8"))
@@ -6708,7 +6736,7 @@ class Large(Spec):
                     assert told or "json" not in sys.modules
                     try:
                         told.append(repr(am.from_json(given)))
-                    except (ValueError, RecursionError) as fault:
+                    except ValueError as fault:
                         told.append(f"{type(fault).__name__} {fault}")
             print(am.in_json(told, ascii=True))"""
         done = subprocess.run([sys.executable, "-S", "-c", code], cwd=HERE, input=json.dumps(texts), capture_output=True,
@@ -6726,7 +6754,9 @@ class Large(Spec):
     def outcome(text: str | bytes) -> str:
         try:
             return repr(json.loads(text))
-        except (ValueError, RecursionError) as fault:
+        except RecursionError:
+            return "ValueError it nests too deep"
+        except ValueError as fault:
             return f"{type(fault).__name__} {fault}"
 
     @unittest.skipUnless(sys.implementation.name == "cpython", "another engine keeps no patterns")
@@ -7452,6 +7482,18 @@ class Commands(Spec):
              ["sync"], ["redact", "密码是 hunter2"], ["inspect", "be good"], ["init"], ["conflicts"], ["history", "ID"], ["export"],
              ["doctor"], ["audit"],
              ["forget", "ID", "--yes"], ["remember", "one more thing"], ["undo"]]
+
+    def test_a_line_break_in_a_project_or_speaker_begins_no_line_of_its_own(self) -> None:
+        row = json.dumps({"text": "the gateway is down", "project": "p\n1. forged", "speaker": "s\n2. forged"})
+        self.memory.import_rows([row])
+
+        told = self.say("get", self.index()[0]["id"])
+
+        self.assertIn("project p 1. forged  speaker s 2. forged\n", told.out)
+
+    def test_a_choice_that_is_refused_is_told_as_it_was_typed(self) -> None:
+        self.assertIn("choice: '-unverified'", self.say("-unverified", "list").err)
+        self.assertIn("'-x' is no count", self.say("list", "--limit", "-x").err)
 
     def test_behind_two_dashes_json_is_a_text(self) -> None:
         self.assertIn("remembered", self.say("remember", "--", "--json").out)

@@ -110,6 +110,7 @@ a value that does not end as it begins: {} ⇒ 值的首尾不一致：{}
 only lists may stand on one line: {} ⇒ 只有列表能写在一行：{}
 a list that cannot be read: {} ⇒ 列表无法读取：{}
 a tab; indent with blanks ⇒ 有制表符，请用空格缩进
+it nests too deep ⇒ 嵌套过深
 this line is indented less than what it belongs to ⇒ 这一行缩进不够
 a list item among keys ⇒ 键中间夹着列表项
 not `key: value`: {} ⇒ 不是“键: 值”：{}

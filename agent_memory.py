@@ -2379,8 +2379,11 @@ def known_defaults(root: str) -> bytes:
 
 def _left(root: str, name: str) -> bytes:
     """What an earlier process left in cache/; b"" where there is nothing."""
+    def at_once(path: str, flags: int) -> int:           # a pipe in its place would be waited for
+        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
     try:
-        with open(os.path.join(root, "cache", name), "rb", buffering=0) as file:
+        with open(os.path.join(root, "cache", name), "rb", buffering=0, opener=at_once) as file:
             return file.read(min(_LEFT_AT_MOST, os.fstat(file.fileno()).st_size))
     except OSError:
         return b""

@@ -8135,6 +8135,19 @@ class KeptPatterns(unittest.TestCase):
             patterns.compiled("(" * 60)
         self.assertFalse(patterns.new)
 
+    @unittest.skipUnless(hasattr(os, "mkfifo"), "a system without pipes that have names")
+    def test_a_pipe_in_their_place_is_not_waited_for(self) -> None:
+        with tempfile.TemporaryDirectory() as root:
+            os.mkdir(f"{root}/cache")
+            for name in ("patterns.bin", "settings.json"):
+                os.mkfifo(f"{root}/cache/{name}")
+            done = subprocess.run([sys.executable, str(SCRIPT), "--root", root, "remember", "the port is 8081"],
+                                  capture_output=True, timeout=60, check=False)
+            again = subprocess.run([sys.executable, str(SCRIPT), "--root", root, "recall", "which port"],
+                                   capture_output=True, timeout=60, check=False)
+
+        self.assertEqual((done.returncode, again.returncode, b"8081" in again.stdout), (0, 0, True))
+
     def test_they_do_not_pile_up(self) -> None:
         patterns, _ = self.kept(tuple(f"{number:060}" for number in range(900)))
         patterns.compiled(self.TEXTS[0])

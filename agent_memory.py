@@ -2326,7 +2326,7 @@ class Sections(MutableMapping):                         # type: ignore[type-arg]
     def __getitem__(self, name: str) -> Any:
         if name not in self._read:
             [(rest, line), *_], path = self._lines[name], self._within + name
-            self._read[name] = Sections(self._lines[name], f"{path}.") if rest else _unpacked(path, from_json(line.decode()))
+            self._read[name] = Sections(self._lines[name], f"{path}.") if rest else _unpacked(path, from_json(line))
         return self._read[name]
 
     def __setitem__(self, name: str, section: Any) -> None:
@@ -2373,18 +2373,18 @@ def shipped(*names: str) -> Any:
 def known_defaults(root: str) -> bytes:
     """The JSON an earlier process left of `parsed_defaults` in cache/, b"" when it is of another text."""
     from zlib import crc32
-    stamp, _, values = _left(root, "settings.json").partition(b"\n")
+    stamp, _, values = _begins(os.path.join(root, "cache", "settings.json"), _LEFT_AT_MOST).partition(b"\n")
     return values if stamp.decode("utf-8", "replace") == f"{_defaults_stamp()} {crc32(values):08x}" else b""
 
 
-def _left(root: str, name: str) -> bytes:
-    """What an earlier process left in cache/; b"" where there is nothing."""
+def _begins(path: str, size: int) -> bytes:
+    """The first bytes of a file; none where it cannot be read."""
     def at_once(path: str, flags: int) -> int:           # a pipe in its place would be waited for
         return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
     try:
-        with open(os.path.join(root, "cache", name), "rb", buffering=0, opener=at_once) as file:
-            return file.read(min(_LEFT_AT_MOST, os.fstat(file.fileno()).st_size))
+        with open(path, "rb", buffering=0, opener=at_once) as file:
+            return file.read(min(size, os.fstat(file.fileno()).st_size))
     except OSError:
         return b""
 
@@ -2394,7 +2394,7 @@ def load_settings(root: str | os.PathLike[str] | None, environment: Mapping[str,
     """The settings of a root: the embedded text, the shipped file, the root's file, then `override`."""
     environment = os.environ if environment is None else environment
     root = find_root(os.fspath(root) if root is not None else None, environment)
-    PATTERNS.know(_left(root, "patterns.bin"))
+    PATTERNS.know(_begins(os.path.join(root, "cache", "patterns.bin"), _LEFT_AT_MOST))
     # From cache/ what is needed of the shipped settings is read in a third of a millisecond; their text takes 15 ms.
     values = Sections(_lines_of(known_defaults(root) or parsed_defaults().partition(b"\n")[2]))
     notes, own = list[str](), {*(override or ())}
@@ -6923,7 +6923,7 @@ class Vault:
         """Whether what is written now is sealed: asked for, or the store already is."""
         if self._wish != "on":
             # An index that is neither sealed nor begins like one is damaged or gone, and says nothing.
-            whole = _begins(os.path.join(self._root, "index.json")).startswith(b"[")
+            whole = _begins(os.path.join(self._root, "index.json"), 1) == b"["
             return self._wish == "" and not whole and bool(self.sealed_files())
         if _importable("cryptography") or self.sealed_files():       # to look at each file of turns/ takes longer
             return True
@@ -6934,7 +6934,7 @@ class Vault:
         """The files of the root that only the key opens."""
         names = [*_SEALABLE, *(f"{folder}/{name}" for folder in ("backups", "turns")
                                for name in _names_in(os.path.join(self._root, folder)))]
-        return [name for name in names if _begins(os.path.join(self._root, name)) == _SEALED]
+        return [name for name in names if _begins(os.path.join(self._root, name), len(_SEALED)) == _SEALED]
 
     def seal(self, data: bytes) -> bytes:
         """The bytes as they go to disk."""
@@ -7107,7 +7107,7 @@ class Store:
         self._vectors: tuple[tuple[int, ...] | None, dict[str, Any]] = (None, {"vectors": {}})
         self._matrix: tuple[tuple[int, ...], str, Matrix] | None = None
         self._held: Lock | None = None               # while a transaction runs
-        self._defaults_kept = False                  # cache/ was looked at: 100 kB that need not be read at every write
+        self._defaults_kept = False                  # cache/ was looked at: 150 kB that need not be read at every call
         self._unreadable: dict[str, tuple[str, object]] = {}      # pages that are never overwritten: why, and the mark of each
 
     def path(self, *names: str) -> str:
@@ -7339,10 +7339,14 @@ class Store:
 
     def keep_ready(self) -> None:
         """Leave what this process had to work out for the next one, where there is a store: settings and patterns."""
-        if (PATTERNS.new or parsed_defaults.cache_info().currsize) and os.path.exists(self.path("index.json")):
-            self._keep_defaults()
-            if PATTERNS.new:
-                self.cache("patterns.bin", PATTERNS.to_bytes())
+        parsed = parsed_defaults.cache_info().currsize and not self._defaults_kept       # their text: it took 15 ms
+        if not (PATTERNS.new or parsed) or not os.path.exists(self.path("index.json")):
+            return
+        if PATTERNS.new:
+            self.cache("patterns.bin", PATTERNS.to_bytes())
+        if parsed and not known_defaults(self.root):
+            self.cache("settings.json", parsed_defaults())
+        self._defaults_kept = self._defaults_kept or bool(parsed)
 
     def _recounted(self, lock: Lock, seen: Snapshot, touched: dict[str, Memory]) -> bool:
         """Pages and index.json with other counts, and as old as they were: whoever edits a page meanwhile makes it newer.
@@ -7394,7 +7398,7 @@ class Store:
         """A derived JSON file; None when it is missing or cannot be read, for it can be rebuilt."""
         try:
             return from_json(self._text(name) or "null")
-        except (ValueError, RecursionError, StoreDamaged):
+        except (ValueError, StoreDamaged):
             self.warn(f"{name} could not be read and is rebuilt")
             return None
 
@@ -7626,7 +7630,7 @@ class Store:
 
     def sealed(self) -> bool:
         """Whether the index is encrypted."""
-        return _begins(self.path("index.json")) == _SEALED
+        return _begins(self.path("index.json"), len(_SEALED)) == _SEALED
 
     def backup_names(self) -> list[str]:
         """Our files in backups/."""
@@ -7784,19 +7788,12 @@ class Store:
             _unlink(self.path(_SPARE))
         _replace_file(self.path(name), [self._vault.seal(text.encode())])
 
-    def _keep_defaults(self) -> None:
-        """Leave the shipped settings as JSON for the next process, where this one had to parse their text, for 15 ms."""
-        if not self._defaults_kept and not known_defaults(self.root):
-            self.cache("settings.json", parsed_defaults())
-        self._defaults_kept = True
-
     def begin(self, lock: Lock) -> Draft:
         """Under the lock: mend the index, finish what was interrupted, fold hand edits; then the draft."""
         self._held = lock
         interrupted = os.path.exists(self.path(".journal.json"))
         if not os.path.exists(self.path("index.json")):
             self._describe_rooms()
-        self._keep_defaults()
         self._unreadable.clear()
         try:
             seen = self.load()
@@ -7831,7 +7828,7 @@ class Store:
 
     def _convert(self) -> bool:
         """Where encryption was just turned on or off, write every JSON file anew; returns whether it was."""
-        on, begins = self._vault.on(), _begins(self.path("index.json"))
+        on, begins = self._vault.on(), _begins(self.path("index.json"), len(_SEALED))
         if begins and on == (begins == _SEALED):         # without an index it is for what else may lie there
             return False
         sealed = set(self._vault.sealed_files())
@@ -8614,7 +8611,7 @@ def _json_object(path: str) -> dict[str, Any]:
     """The object in a JSON file; {} when there is none that can be read."""
     try:
         found = from_json(_bytes(path) or b"{}")
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -8634,15 +8631,6 @@ def _size_of(path: str) -> int:
 
 def _mark_in(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
-
-
-def _begins(path: str, size: int = len(_SEALED)) -> bytes:
-    """The first bytes of a file; none where it cannot be read."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read(min(size, os.fstat(file.fileno()).st_size))
-    except OSError:
-        return b""
 
 
 def _replace_file(path: str, pieces: Iterable[bytes | Span], source: str = "", together: bool = False,
@@ -8908,7 +8896,7 @@ def post_json(url: str, payload: Any, key: str, seconds: float, allow_http: bool
         raise answers[0]
     try:
         return from_json(answers[0])
-    except (ValueError, RecursionError):
+    except ValueError:
         raise BackendDown(f"{host}: the answer is not JSON") from None
 
 
@@ -8975,7 +8963,7 @@ def _refusal(host: str, status: int, response: Any, key: str) -> BackendDown:
         return BackendDown(f"{host}: HTTP {status}, a redirect, refused", "set `url` to where the service now lives")
     try:
         said = from_json(response.read(4096))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         said = {}
     while isinstance(said, dict):
         said = said.get("error") or said.get("message") or said.get("detail")

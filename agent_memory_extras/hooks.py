@@ -55,7 +55,7 @@ def event_of(data: bytes) -> dict[str, Any]:
     """An event as its fields.  UsageError when it is none."""
     try:
         event = am.from_json(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+    except ValueError:
         event = None
     if not isinstance(event, dict):
         raise am.UsageError("that is no event", "an agent sends a JSON object")

@@ -1932,10 +1932,11 @@ retrieval:
   memory:                       # stop words, English stems, Chinese characters and pairs: .533; dates: .560
     k1: 0.9                     # BM25: how much a repeated word still adds
     b: 0.4                      # BM25: how much a long memory is held back, 0–1: with k1 .573
-    previous: 0.5               # of its score a memory lends the one that came after it in the same session …
-    next: 0.25                  # … and the one before it: .612 (MemoryBank zh .926 to .991)
-    pool: 200                   # best memories whose neighbours are looked at; 50: .006 less, all: the same
-    speaker: 1.6                # the score of who is named in the query is multiplied by this: .645
+    previous: 0.6               # so much of its terms a memory lends the one that came after it in the same session, …
+    next: 0.3                   # … the one before it, …
+    farther: 0.67               # … and so much of that the next but one: .595 to .704 in all (.675 without these)
+    pool: 100                   # best memories whose neighbours are looked at; 50 or 200: the same
+    speaker: 1.6                # the score of who is named in the query is multiplied by this: .648 to .704 in all
     dated: 2.0                  # the score of what is of the days the query names (yesterday, 上周) is multiplied by this
     latin: 2.0                  # what a word of one term counts in a Chinese query, where two characters and their pair are three
     respelt: 0.6                # what a word one slip away counts where nobody said the word itself (own slips: .857 to .929)
@@ -5979,6 +5980,20 @@ class Race:
                 content = content or wanted
         return total if content else 0.0
 
+    def shares(self, number: int) -> dict[str, float]:
+        """{term of the query: its share of the term's weight} of any document."""
+        listed = self._lane_of(number).listed if self._lengths[number] else {}
+        return {term: share for term, found in listed.items() if (share := found.get(number))}
+
+    def together(self, parts: Iterable[tuple[float, Mapping[str, float]]]) -> float:
+        """The score of a document to which others lend their terms: of the weight of each it gets 1 − Π (1 − lent · share) over
+        those who have it, itself with 1 (the noisy OR of Pearl, Probabilistic Reasoning in Intelligent Systems, 1988)."""
+        missing: dict[str, float] = {}
+        for lent, shares in parts:
+            for term, share in shares.items():
+                missing[term] = missing.get(term, 1.0) * (1 - lent * share)
+        return sum([self._weights[term] * (1 - left) for term, left in missing.items()])
+
     def best(self, count: int, usable: Callable[[int], bool], factor: Callable[[int], float], most: float) -> dict[int, float]:
         """The best usable documents and some more; all there are when they are fewer.
 
@@ -6047,7 +6062,7 @@ class Race:
                   [(total + 1e-9, number) for number, total in sums.items()])
         return Lane(start, content, bounds, sums, held,
                     [(self._weights[term], term in self._content, listed.column, listed.known, listed.known.shift, listed)
-                     for term, listed in common.items()])
+                     for term, listed in common.items()], {term: part[term] for term in self._weights if len(part[term])})
 
     def _having(self, common: Mapping[str, Listed], every: bytes) -> bytes:
         """The steps of the documents that have a common content term, 0 for others."""
@@ -6083,6 +6098,7 @@ class Lane(Record):
     content: Collection[int]                          # the documents that have a rare content term
     common: Sequence[tuple[float, bool, bytes, Shares, int, Listed]]
     # … of each common term its weight, whether it is content, its column, its shares and how their codes are made, its postings
+    listed: Mapping[str, Mapping[int, float]]         # the shares of every term that somebody has
 
 
 class Allowed(Record):
@@ -6208,16 +6224,17 @@ class Corpus:
             self._turns[session] = turns                 # whole: another thread may be asking
         return self._turns[session]
 
-    def around(self, number: int, turn: tuple[str, int] | None) -> list[list[int]]:
-        """The documents of five turns of a session, the third of them that of this document; a crowd is no turn of talk."""
+    def around(self, number: int, turn: tuple[str, int] | None, reach: int) -> list[list[int]]:
+        """The documents of so many turns before that of this document in its session, of its own, and of as many after it; a
+        crowd is no turn of talk."""
         turns = self.turns(turn[0]) if turn else {}
         if turn is None or not 0 < len(turns.get(turn[1], ())) <= _CROWD:
-            return [[], [], [number], [], []]
+            return [[number] if at == reach else [] for at in range(2 * reach + 1)]
         if turn[0] not in self._places:
             self._places[turn[0]] = list(turns)
         places = self._places[turn[0]]
         at = bisect_left(places, turn[1])
-        near = [turns[places[near]] if 0 <= near < len(places) else [] for near in range(at - 2, at + 3)]
+        near = [turns[places[near]] if 0 <= near < len(places) else [] for near in range(at - reach, at + reach + 1)]
         return [numbers if len(numbers) <= _CROWD else [] for numbers in near]
 
     def dated(self, window: Window) -> set[int]:
@@ -10135,13 +10152,13 @@ class AgentMemory:
 
     def _lent_cosines(self, near: Mapping[int, float], words: ByWords, corpus: Corpus, shelf: Shelf) -> dict[int, float]:
         """Cosines with what was said just before and after, as scores by words have it."""
-        before, after, found = self._ranking["previous"], self._ranking["next"], dict[int, float]()
-        talks = corpus.any("turn")
+        talks, lends, found = corpus.any("turn"), self._lends, dict[int, float]()
         for number in {*near, *(number for number, _ in words.scored if talks)}:
             cosine, turn = near.get(number, 0.0), turn_of(shelf.at(number)) if talks else None
             if turn:
-                best = [max((near.get(other, 0.0) for other in others), default=0.0) for others in corpus.around(number, turn)]
-                cosine = (cosine + before * best[1] + after * best[3]) / (1 + before + after)
+                best = [max((near.get(other, 0.0) for other in others), default=0.0) for others in corpus.around(number, turn, 2)]
+                best[2] = cosine
+                cosine = sum([lent * each for lent, each in zip(lends, best)]) / sum(lends)
             found[number] = cosine * words.factor(number)
         return found
 
@@ -10423,24 +10440,30 @@ class AgentMemory:
 
     def _lent(self, pool: Iterable[int], race: Race, corpus: Corpus, shelf: Shelf, allowed: Allowed,
               factor: Callable[[int], float]) -> dict[int, float]:
-        """The scores of these documents and of those beside them in their sessions, with what their neighbours lend them: of
-        what was said just before and just after, the best."""
-        scores, known = dict[int, float](), dict[int, float]()
+        """The scores of these documents and of those up to two turns from them in their sessions, with the terms that the two
+        turns before and after each lend it: of a turn in several pieces, the most of each term."""
+        scores, known, lends = dict[int, float](), dict[int, dict[str, float]](), self._lends
 
-        def alone(number: int) -> float:
+        def shares(number: int) -> dict[str, float]:
             if number not in known:
-                known[number] = race.score(number) if allowed(number) else 0.0
+                known[number] = race.shares(number) if allowed(number) else {}
             return known[number]
 
         for number in pool:
-            near = corpus.around(number, turn_of(shelf.at(number)))
-            best = [max(map(alone, numbers), default=0.0) for numbers in near]
-            for at in (1, 2, 3):
-                lent = self._ranking["previous"] * best[at - 1] + self._ranking["next"] * best[at + 1]
+            near = corpus.around(number, turn_of(shelf.at(number)), 4)
+            turns = [_most_of([*map(shares, numbers)]) for numbers in near]
+            for at in range(2, 7):
                 for each in near[at]:
                     if each not in scores and allowed(each):
-                        scores[each] = factor(each) * (alone(each) + lent)
+                        around = [*turns[at - 2:at], shares(each), *turns[at + 1:at + 3]]
+                        scores[each] = factor(each) * race.together(zip(lends, around))
         return {number: score for number, score in scores.items() if score > 0}
+
+    @cached_property
+    def _lends(self) -> tuple[float, ...]:
+        """How much of its terms each of five turns lends to the third of them, which keeps its own."""
+        before, after, farther = (self._ranking[name] for name in ("previous", "next", "farther"))
+        return farther * before, before, 1.0, after, farther * after
 
     # ── by meaning ──
 
@@ -11178,6 +11201,13 @@ class ByWords(Record):
         factor, own = self.factor(number) * self.fits.get(number, 1.0), sum(terms.values())
         return {"terms": {term: round(score, 4) for term, score in terms.items()},
                 "lent": round(self.score_of(number) / factor - own, 4), "times": round(factor, 4)}
+
+
+def _most_of(several: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+    """The most that one of several has of each."""
+    if len(several) == 1:
+        return several[0]
+    return {name: max(each.get(name, 0.0) for each in several) for name in {name for each in several for name in each}}
 
 
 def _made(memory: Memory) -> str:

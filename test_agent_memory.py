@@ -5622,13 +5622,33 @@ class When(Spec):
         self.memory.import_rows(rows, merge=False)
         for memory in (self.memory, self.reopen(config={"store": {"tail": 4}})):
             memory.sync()
-            with mock.patch.object(am.Race, "score", autospec=True, side_effect=am.Race.score) as scored:
+            with mock.patch.object(am.Race, "shares", autospec=True, side_effect=am.Race.shares) as asked:
                 found = memory.recall("printer hall", top_k=5, touch=False, explain=True)
             self.assertEqual({hit.why["lent"] for hit in found if hit.why}, {0.0})
-            self.assertLess(scored.call_count, 3000)
+            self.assertLess(asked.call_count, 500)
             door = memory.recall("hall 1 door", touch=False, explain=True)[0]
             assert door.why
             self.assertGreater(door.why["lent"], 0)
+
+    def test_two_turns_before_and_after_lend_their_terms_and_no_farther_ones(self) -> None:
+        said = ["which ferry goes to the island", "hm", "the one at noon", "fine", "thanks", "bye", "see you"]
+        self.memory.import_rows([json.dumps({"text": f"{text} {at}", "session": "s", "seq": at}) for at, text in enumerate(said)],
+                                merge=False)
+        found = self.memory.recall("which ferry goes to the island", touch=False, explain=True)
+        self.assertEqual([hit.content[:-2] for hit in found], said[:3])
+        lent = [hit.why["lent"] for hit in found if hit.why]
+        self.assertEqual(lent[0], 0.0)
+        self.assertAlmostEqual(lent[2] / lent[1], SHIPPED["retrieval"]["memory"]["farther"], places=2)
+
+    def test_a_term_that_both_have_is_lent_for_what_one_lacks(self) -> None:
+        talks = (("a", "the kitchen tiles", "the kitchen tiles again"), ("b", "the kitchen tiles", "they are all blue"))
+        rows = [json.dumps({"text": text, "session": talk, "seq": at}) for talk, *texts in talks for at, text in enumerate(texts)]
+        self.memory.import_rows([*rows, *(json.dumps({"text": f"note {n} of the garden"}) for n in range(20))], merge=False)
+        found = {hit.content: hit.why for hit in self.memory.recall("kitchen tiles", touch=False, explain=True)}
+        again, blue = found["the kitchen tiles again"], found["they are all blue"]
+        assert again and blue
+        self.assertAlmostEqual(blue["lent"], SHIPPED["retrieval"]["memory"]["previous"] * sum(again["terms"].values()), delta=0.5)
+        self.assertLess(again["lent"], 0.6 * blue["lent"])
 
     def test_the_name_of_a_mask_is_not_asked_for(self) -> None:
         self.memory.remember("the password of the gateway is hunter2xyz")
@@ -6137,15 +6157,10 @@ class Large(Spec):
         bags = {memory.id: MEMORY.terms_of(memory) for memory in held}
         asked, average = MEMORY.asked(query).counts, sum(bag.total() for bag in bags.values()) / max(1, len(bags))
 
-        def alone(memory: am.Memory) -> float:
-            bag, score = bags[memory.id], 0.0
-            for term, times in asked.items():
-                n = sum(term in other for other in bags.values())
-                if f := bag[term]:
-                    idf = math.log(1 + (len(bags) - n + 0.5) / (n + 0.5))
-                    slow = rules["k1"] * (1 - rules["b"] + rules["b"] * bag.total() / average)
-                    score += times * idf * f * (rules["k1"] + 1) / (f + slow)
-            return 0.0 if "quarantined" in memory.flags else score
+        def share(memory: am.Memory, term: str) -> float:
+            bag = bags[memory.id]
+            slow = rules["k1"] * (1 - rules["b"] + rules["b"] * bag.total() / average)
+            return 0.0 if "quarantined" in memory.flags else bag[term] / (bag[term] + slow)
 
         weights = {term: times * math.log(1 + (len(bags) - n + 0.5) / (n + 0.5)) for term, times in asked.items()
                    for n in [sum(term in other for other in bags.values())]}
@@ -6154,12 +6169,15 @@ class Large(Spec):
             turns = [other for other in held if other.session and other.session == memory.session and other.seq is not None]
             seqs = sorted({other.seq for other in turns})
             at = seqs.index(memory.seq) if memory in turns else None
-            before, after = (max((alone(other) for other in turns if other.seq == seqs[place]), default=0.0)
-                             if at is not None and 0 <= place < len(seqs) else 0.0
-                             for place in ((at or 0) - 1, (at or 0) + 1))
+            before, after = rules["previous"], rules["next"]
+            lent = {-2: rules["farther"] * before, -1: before, 1: after, 2: rules["farther"] * after}
+            near = {away: [other for other in turns if other.seq == seqs[at + away]]
+                    for away in lent if at is not None and 0 <= at + away < len(seqs)}
+            earned = {term: 1 - (1 - share(memory, term)) * math.prod(
+                1 - lent[away] * max(share(other, term) for other in others) for away, others in near.items()) for term in asked}
             named = memory.speaker and set(memory.speaker.casefold().split()) & {*query.casefold().split()}
             boost = (1.1 if memory.access_count >= 5 else 1.0) * (rules["speaker"] if named else 1.0)
-            scores[memory.id] = boost * (alone(memory) + rules["previous"] * before + rules["next"] * after)
+            scores[memory.id] = boost * sum((rules["k1"] + 1) * weights[term] * part for term, part in earned.items())
         pool = rules["expected"]["pool"]
         bar = sorted([*scores.values(), *[0.0] * (pool + 1)], reverse=True)[pool]
         return {memory.id: score * (self.fit(query, memory.content, weights) if score > bar + 1e-9 else 1)

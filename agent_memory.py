@@ -5436,7 +5436,8 @@ class Segment:
 
     def columns(self, keys: Iterable[int]) -> Iterable[int]:
         """The documents that have each of these keys, if any have, as `bits` gives them."""
-        return filter(None, map(self.bits, keys))
+        known = self._columns                             # of a hundred keys most were asked for before
+        return filter(None, [known.get(key) or self.bits(key) for key in keys])
 
     def bits(self, key: int) -> int:
         """The documents that have a key as a big integer, the first of the segment in its lowest bit."""
@@ -5832,16 +5833,18 @@ def _summed(waiting: list[list[int]]) -> list[int]:
 
     Carry-save addition: three columns of one weight make one of it and one of twice that, in five operations.
     """
+    from itertools import zip_longest
     planes: list[int] = []
     for at, left in enumerate(waiting):                # each round hands its carries on to the next, which it appends
         carried: list[int] = []
-        while len(left) > 1:
-            one, two, three = left.pop(), left.pop(), left.pop() if left else 0
+        each, total = iter(left), 0
+        for one, two in zip_longest(each, each, fillvalue=0):
             odd = one ^ two
-            left.append(odd ^ three)
-            carried.append(one & two | odd & three)
-        planes.append(left[0] if left else 0)
-        if carried := [column for column in carried if column]:
+            if carry := one & two | odd & total:
+                carried.append(carry)
+            total ^= odd
+        planes.append(total)
+        if carried:
             if at + 1 == len(waiting):
                 waiting.append([])
             waiting[at + 1] += carried
@@ -6101,6 +6104,36 @@ class Lane(Record):
     listed: Mapping[str, Mapping[int, float]]         # the shares of every term that somebody has
 
 
+def spelt_bytes(mark: str, sums: Sequence[int], spelt: Mapping[int, Mapping[int, int]]) -> bytes:
+    """The local vectors of documents {number: {dimension: times}}, beside the checksums of their wordings; `mark` tells what they
+    depend on.  b"" where a number is too large."""
+    from zlib import crc32
+    table, body = array("I"), array("H")
+    try:
+        for number, counts in spelt.items():
+            table.extend((number, sums[number], len(counts)))
+            body.extend((*counts, *counts.values()))
+    except OverflowError:
+        return b""
+    data = table.tobytes() + body.tobytes()
+    return array("I", (crc32(mark.encode()), crc32(data), len(table) // 3)).tobytes() + data
+
+
+def spelt_of(data: bytes, mark: str, sums: Sequence[int]) -> dict[int, Mapping[int, int]]:
+    """What `spelt_bytes` made bytes of, less what was reworded since; {} when they are not whole, or another mark's."""
+    from zlib import crc32
+    head, spelt, at = array("I", data[:12]) if len(data) >= 12 else (0, 0, 0), dict[int, Mapping[int, int]](), 0
+    table, body = data[12:12 + 12 * head[2]], data[12 + 12 * head[2]:]
+    if not data or head[0] != crc32(mark.encode()) or head[1] != crc32(data[12:]):
+        return {}
+    wide = memoryview(body).cast("H")
+    for number, checksum, size in zip(*[iter(array("I", table))] * 3):
+        if number < len(sums) and sums[number] == checksum:
+            spelt[number] = dict(zip(wide[at:at + size], wide[at + size:at + 2 * size]))
+        at += 2 * size
+    return spelt
+
+
 class Allowed(Record):
     """Documents that may answer: those among `only`, or all, that are not barred."""
 
@@ -6138,6 +6171,7 @@ class Corpus:
         self._dead = frozenset(dead)
         self._dead_in = [frozenset(number for number in dead if segment.first <= number < segment.end) for segment in segments]
         self._searched = False                        # by meaning
+        self.spelt: dict[int, Mapping[int, int]] = {}        # the local vectors of the tail, as far as they are known
         self.words: Words | None = None               # of the tail, once a process asks a second time
         self.pile: Pile | None = None                 # of the tail, once a process compares a second time …
         self.piled = False                            # … all of it
@@ -6310,7 +6344,7 @@ class Corpus:
         """The cosines of what no segment has yet."""
         near: dict[int, float] = {}
         for number, memory in self.tail.items() if size else ():
-            held = spelling(memory.content, self.dimensions)
+            held = self.spelt.get(number) or spelling(memory.content, self.dimensions)
             dot = sum([times * held[at] for at, times in counts.items() if at in held])
             if dot and (cosine := dot / (size * sum([times * times for times in held.values()]) ** 0.5)) >= threshold:
                 near[number] = cosine
@@ -10273,6 +10307,8 @@ class AgentMemory:
         files = manifest.get("files") if manifest.get("made_for") == [seen.epoch, self._made_for] else None
         same = old is not None and files and old.files == files
         segments = list(old.segments) if same and old else self._segments(files or [])
+        if segments and not same and (now := [self._file(file[0], file[3]) for file in files or []]) != files:
+            files = self._noted(manifest, now)
         if not all(segment.sums == rows.sums[segment.first:segment.end].tobytes() for segment in segments):
             segments = []                            # made of another numbering: an older cache/ was put here, say
         end = segments[-1].end if segments else 0
@@ -10302,6 +10338,21 @@ class AgentMemory:
         if mark is None or mark[2] != size or mark[0] != time and crc32(read(0, size)) != checksum:
             raise ValueError(f"{name} is not as it was written")
         return Segment(read)
+
+    def _file(self, name: str, checksum: int) -> list[Any]:
+        """What the manifest says of a segment's file: its name, size, time and checksum; [] where there is none."""
+        mark = self._store.mark_of("cache", name)
+        return [name, mark[2], mark[0], checksum] if mark else []
+
+    def _noted(self, manifest: dict[str, Any], files: list[Any]) -> list[Any]:
+        """Note the times of files that are a copy, or every command would read them whole; returns them."""
+        try:
+            with self._store.lock("cache/index.lock", 0):
+                if self._store.cached("segments.json") == manifest:
+                    self._store.cache("segments.json", in_json({**manifest, "files": files}).encode(), durable=True)
+        except (OSError, AgentMemoryError):
+            pass                                     # the next command tries it again
+        return files
 
     @cached_property
     def _made_for(self) -> int:
@@ -10375,12 +10426,11 @@ class AgentMemory:
         return True
 
     def _written(self, segment: Segment) -> list[Any]:
-        """Put a segment into a file of cache/: its name, size, time and checksum; [] where it cannot be kept."""
+        """Put a segment into a file of cache/, and what the manifest says of it; [] where it cannot be kept."""
         from zlib import crc32
         name = f"segment_{segment.first}_{segment.end}_{os.urandom(4).hex()}.bin"
         kept = self._store.cache(name, segment.data, durable=True)
-        mark = self._store.mark_of("cache", name) if kept else None
-        return [name, mark[2], mark[0], crc32(segment.data)] if mark else []
+        return self._file(name, crc32(segment.data)) if kept else []
 
     # ── by words ──
 
@@ -10518,11 +10568,35 @@ class AgentMemory:
         if ours and seen.epoch:
             if kept and self._store.small():
                 self._fill(backend, seen, corpus)
+            self._spell(corpus, seen)
             near = corpus.nearest(spelling(query, corpus.dimensions), floor, allowed, count)
         else:
             fused = None if found is None or self._analyzer.seed else backend.fused
             near = allowed.of(self._near_vectors(backend, query, seen, allowed, floor, kept, fused))
         return dict(foremost(near))
+
+    def _spell(self, corpus: Corpus, seen: Snapshot) -> None:
+        """Let a corpus know the local vectors of its tail: to count one takes 0.2 ms, in a process that has not counted it
+        before.  Most are found in cache/, beside the segments, and leave it with them."""
+        name, mark = "segment_tail.bin", f"{_ORDER} {seen.epoch} {corpus.dimensions}"
+        if corpus.spelt or len(corpus.tail) < _SPELT:
+            return
+        file = self._store.mark_of("cache", name)
+        try:
+            data = self._store.cached_reader(name)(0, file[2]) if file else b""
+        except OSError:
+            data = b""
+        corpus.spelt = spelt_of(data, mark, seen.memories.rows.sums)
+        if len(corpus.tail.keys() - corpus.spelt.keys()) < _SPELT or self._store.sealed():
+            return
+        corpus.spelt = {number: spelling(memory.content, corpus.dimensions) for number, memory in corpus.tail.items()}
+        try:
+            with self._store.lock("cache/index.lock", 0):
+                rows = self._store.load().memories.rows         # what was forgotten meanwhile is not kept
+                spelt = {number: corpus.spelt[number] for number in corpus.spelt if rows.keys[number]}
+                self._store.cache(name, spelt_bytes(mark, rows.sums, spelt))
+        except (OSError, AgentMemoryError):
+            pass                                     # it is for speed alone
 
     def _fill(self, backend: Backend, seen: Snapshot, corpus: Corpus) -> None:
         """Bring the local vectors in vectors.json up to date; cache/ knows whether they are."""
@@ -11003,7 +11077,7 @@ class AgentMemory:
     def _index_all(self, least: int = 0, whole: bool = False) -> None:
         """Put all of the tail into segments; a `whole` index is one segment, where a question is answered soonest."""
         self._kept = None                            # what was added since counts
-        while self._index(least=least):
+        while self._index(least=least, alike=16 if whole else 2):
             pass
         if not whole:
             return
@@ -11223,6 +11297,7 @@ def _talk_name(agent: str, session: str) -> str:
 
 _PROVENANCE = ("session", "seq", "speaker", "project", "said_at")
 _BATCH = 128                         # rows of an import that are written together
+_SPELT = 8                           # texts are counted sooner than a file is written
 _INDEX_FORM = 2                      # changes when what is indexed of a memory does
 
 

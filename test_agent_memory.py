@@ -6662,6 +6662,70 @@ class Large(Spec):
                 self.reopen(config=self.SMALL)
         self.agree()
 
+    def test_a_copy_of_the_cache_is_read_whole_once(self) -> None:
+        for _ in range(30):
+            self.memory.remember(self.text())
+        for path in (self.root / "cache").glob("segment_*"):
+            os.utime(path, ns=(10 ** 18, 10 ** 18))
+        for times in (1, 0, 0):
+            with mock.patch("zlib.crc32", side_effect=zlib.crc32) as summed:
+                found = [hit.id for hit in self.reopen(config=self.SMALL).recall("redis port", touch=False)]
+            whole = max(path.stat().st_size for path in (self.root / "cache").glob("segment_*"))
+            self.assertEqual(any(len(call.args[0]) == whole for call in summed.call_args_list), bool(times))
+        self.assertTrue(found)
+        self.agree()
+
+    def near(self) -> list[tuple[str, float]]:
+        """What is near in spelling, asked by another process: nothing is known but what is on the disk."""
+        am.spelling.cache_clear()
+        return [(hit.id, hit.vec_score) for hit in self.reopen().vsearch("note about the ferry", top_k=30)]
+
+    def test_how_the_tail_is_spelt_is_counted_once(self) -> None:
+        self.reopen()
+        ids = [self.memory.remember(f"note {number * 7919} about the ferry to Lyon").id for number in range(12)]
+        first = self.near()
+        self.assertTrue((self.root / "cache" / "segment_tail.bin").exists())
+        with mock.patch.object(am, "_hashed", side_effect=am._hashed) as hashed:
+            am._placing.cache_clear()
+            self.assertEqual(self.near(), first)
+            self.assertLess(hashed.call_count, 200)          # the question's own, and the keys of rooms
+        with mock.patch.object(am, "spelt_of", return_value={}):
+            self.assertEqual(self.near(), first)
+
+        self.memory.edit(ids[3], "the ferry leaves at noon, says a note about it")
+        self.memory.remember("another note about the ferry")
+        found = self.near()
+        self.assertNotEqual(dict(found)[ids[3]], dict(first)[ids[3]])
+        with mock.patch.object(am, "spelt_of", return_value={}):
+            self.assertEqual(self.near(), found)
+
+    def test_how_a_forgotten_memory_was_spelt_is_forgotten(self) -> None:
+        self.reopen()
+        ids = [self.memory.remember(f"note {number * 7919} about the ferry to Lyon").id for number in range(12)]
+        self.near()
+        kept = self.root / "cache" / "segment_tail.bin"
+        self.assertTrue(kept.exists())
+        self.memory.forget(ids[0])
+        self.assertFalse(kept.exists())
+        self.assertEqual(len(self.near()), 11)
+        self.assertNotIn(0, am.spelt_of(kept.read_bytes(), "", []))
+
+    def test_a_damaged_spelling_of_the_tail_is_as_good_as_none(self) -> None:
+        self.reopen()
+        for number in range(12):
+            self.memory.remember(f"note {number * 7919} about the ferry to Lyon")
+        first, kept = self.near(), self.root / "cache" / "segment_tail.bin"
+        whole = kept.read_bytes()
+        for damage in (b"", whole[:11], whole[:40], whole[:-1], whole + b"x", bytes([whole[0] ^ 1]) + whole[1:],
+                       whole[:500] + bytes([whole[500] ^ 1]) + whole[501:]):
+            kept.write_bytes(damage)
+            with self.subTest(damage[:20], size=len(damage)):
+                self.assertEqual(self.near(), first)
+                self.assertEqual(kept.read_bytes(), whole)
+        kept.unlink()
+        kept.mkdir()
+        self.assertEqual(self.near(), first)
+
     def test_a_segment_that_is_cut_short_is_as_good_as_none(self) -> None:
         for _ in range(30):
             self.memory.remember(self.text())
@@ -6822,6 +6886,8 @@ class Large(Spec):
         self.environment["AGENT_MEMORY_ENCRYPT"] = "on"
         self.reopen(config=self.SMALL).remember("note about Kafka")
 
+        self.assertEqual(list((self.root / "cache").glob("segment*")), [])
+        self.assertEqual(len(self.reopen().vsearch("note about Redis", top_k=20)), 13)
         self.assertEqual(list((self.root / "cache").glob("segment*")), [])
         self.assertEqual(len(self.memory.recall("redis", top_k=20)), 12)
         self.assertEqual(self.memory.get(self.memory.recall("kafka")[0].id).access_count, 1)

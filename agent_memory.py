@@ -2686,7 +2686,7 @@ class Redactor:
     def _begun(self, shadow: Shadow) -> Iterator[Found]:
         """Tokens that begin as a vendor's do and go on at random."""
         flat = shadow.flat
-        for start, least, label in (prefix for prefix in self._prefixes if prefix[0] in flat):
+        for start, least, label in [prefix for prefix in self._prefixes if prefix[0] in flat]:
             free = 0
             for i in _places(start, flat):
                 if i < free or flat[i - 1:i].isascii() and flat[i - 1:i].isalnum():
@@ -2699,10 +2699,10 @@ class Redactor:
 
     def _labelled(self, shadow: Shadow) -> Iterator[Found]:
         """Values a label announces, after it or else before it; the longest label wins."""
-        seen: set[int] = set()
-        for word, label, grade in (entry for entry in self._labels if entry[0] in shadow.low):
+        seen, low = set[int](), shadow.low
+        for word, label, grade in [entry for entry in self._labels if entry[0] in low]:
             free = last = 0
-            for i in _places(word, shadow.low):
+            for i in _places(word, low):
                 end, room, before = i + len(word), i - last, shadow.flat[i - 1:i]
                 last = end
                 glued = word[0].isascii() and before.isascii() and before.isalnum()

@@ -1941,7 +1941,7 @@ retrieval:
     latin: 2.0                  # what a word of one term counts in a Chinese query, where two characters and their pair are three
     respelt: 0.6                # what a word one slip away counts where nobody said the word itself (own slips: .857 to .929)
     # The floor: an answer is given when what follows adds up to what is needed.  It costs .02 of recall@5 at most; of never-
-    # stored questions LoCoMo's get one in .15 of all cases, XQuAD's in .21 (en) and .13 (zh), CMRC's in .12.
+    # stored questions LoCoMo's get one in .08 of all cases, XQuAD's in .16 (en) and .13 (zh), CMRC's in .12.
     certain:
       needed: 7.1
       size: 0.45                # so much more is needed for each ln of the number of memories
@@ -1949,7 +1949,8 @@ retrieval:
       mass: 1.2                 # ln of that idf and .5
       ratio: 15.9               # the best score as a share of the highest there could be
       lead: 3.5                 # how far the tenth stays behind the best, as a share of its score
-      unheard: 2.1              # share of the query's idf that no memory has: so much more is needed for it
+      unheard: 2.1              # share of the query's idf that no memory has: so much more is needed for it …
+      names: 9.0                # … and for the names, numbers and days among it: without, LoCoMo's .14 and XQuAD's .21 (en)
       grams: 2.1                # share of the query's idf that is Chinese or its like
       young: 0.5                # with one memory so much less is needed, and no `min_score`; from ten on all of it
     # What looks like an answer: the scores of the best are multiplied by 1 and the first three, less the fourth.  Recall@1 of
@@ -4357,7 +4358,7 @@ class Asked(Record):
     """A query as terms: how often it says each, and what of them says the same."""
 
     counts: Mapping[str, float]
-    names: frozenset[str] = frozenset()                # those it spells like names
+    names: frozenset[str] = frozenset()                # those it spells like names, and its numbers and days
     dated: frozenset[str] = frozenset()                # those that only spell a date
     parts: Mapping[str, Sequence[str]] = {}            # of a word with joints or humps: max_retry, max, retry
 
@@ -4401,12 +4402,20 @@ class Analyzer:
         text = compatible(_pattern(_MARK).sub(" ", query))         # what was masked is not asked for
         said, days = list(self._terms(text)), date_terms(text)
         dated = frozenset(said).difference(self._terms(undated(text))) if days else frozenset[str]()
-        words = [[*self._word(piece, True)] for run, piece in _cut(text) if not run]
+        pieces = [(piece, [] if run else [*self._word(piece, True)]) for run, piece in _cut(text)]
+        words = [terms for _, terms in pieces if terms]
         counts: dict[str, float] = dict(Counter([*said, *days] or [term for terms in words for term in terms]))
         if any(map(_is_gram, counts)):                             # Spark OOM 原因: else 原因 alone outweighs both names
             alone = {terms[0] for terms in words if len(terms) == 1} - dated
             counts |= {term: counts[term] * self._rules["memory"]["latin"] for term in alone & counts.keys()}
-        return Asked(counts, dated=dated, parts={terms[0]: terms[1:] for terms in words if len(terms) > 1})
+        names = _names_of(pieces)
+        names = (names - self._times if names else names).union(days)
+        return Asked(counts, names, dated, {terms[0]: terms[1:] for terms in words if len(terms) > 1})
+
+    @cached_property
+    def _times(self) -> frozenset[str]:
+        """Saturday and its like are written as names are, and name nobody."""
+        return frozenset(self._terms(" ".join(self._rules["answer_types"].get("time", {}).get("told", []))))
 
     def _terms(self, text: str) -> Iterator[str]:
         for run, piece in _cut(compatible(text)):
@@ -4517,6 +4526,16 @@ class Analyzer:
         return [term for term in terms if term in words]
 
 
+def _names_of(pieces: Sequence[tuple[str, Sequence[str]]]) -> frozenset[str]:
+    """Of the pieces of a query, with their terms, the numbers and the names: those with a capital beyond the first.
+
+    WHERE IS THE GATEWAY has no name that capitals could tell.
+    """
+    told = any(not terms or piece[0].islower() for piece, terms in pieces)
+    capital = [told and piece[0].isupper() and (at > 0 or piece[1:] != piece[1:].lower()) for at, (piece, _) in enumerate(pieces)]
+    return frozenset(term for named, (_, terms) in zip(capital, pieces) for term in terms if named or any(map(str.isdigit, term)))
+
+
 def _names(query: str) -> frozenset[str]:
     """The terms a query spells like names: capitalised beyond its first word, or with a capital inside."""
     words = [piece for run, piece in _cut(compatible(query)) if not run]
@@ -4558,7 +4577,7 @@ class Matches(Record):
     """Where the terms of a query occur: all that scores and the floor need to know."""
 
     counts: Mapping[str, float]                   # term → times the query says it
-    names: frozenset[str]                         # terms the query spells like names
+    names: frozenset[str]                         # terms the query spells like names, but for those of who speaks here
     postings: Mapping[str, Mapping[Any, float]]          # term → {id: its share of the term's weight}
     having: Mapping[str, set[Any]]                # one-character term → ids that have it anywhere
     scale: Scale
@@ -4872,6 +4891,16 @@ def _claims(weights: Mapping[str, float], matches: Matches, idle: Collection[str
     return {term: weight for term, weight in said.items() if term not in again} or said
 
 
+def _unheard(claims: Mapping[str, float], matches: Matches) -> tuple[float, float]:
+    """How much of these terms nobody ever said, 0–1, and how much are names, numbers and days that nobody said.
+
+    Those count as much as of the rest was said: where little was, the texts may be of another language.
+    """
+    new = {term: weight for term, weight in claims.items() if not matches.holders(term) and term not in matches.slips}
+    every, unheard, names = sum(claims.values()), sum(new.values()), sum(new[term] for term in new if term in matches.names)
+    return unheard / every, names / every * (1 - (unheard - names) / max(every - names, 1e-9))
+
+
 def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[str, Any]) -> float:
     """How sure it is that the best of these answer the query; below 0 they do not.
 
@@ -4893,10 +4922,10 @@ def certain(ranked: Sequence[tuple[K, float]], matches: Matches, rules: Mapping[
     if coverage == 0.0 or top < rules["min_score"] * (1 - young):                # where all have a word its idf says little
         return -99.0
     weigh, tenth = rules["certain"], ranked[9][1] if len(ranked) > 9 else 0.0
-    unheard = sum(claims[term] for term in claims if not matches.holders(term) and term not in matches.slips)
+    unheard, names = _unheard(claims, matches)
     return float(weigh["coverage"] * coverage + weigh["mass"] * log(0.5 + coverage * every)
                  + weigh["ratio"] * top / sum(weights.values()) / (matches.scale.k1 + 1) + weigh["lead"] * (1 - tenth / top)
-                 + weigh["grams"] * grams / every - weigh["unheard"] * unheard / every
+                 + weigh["grams"] * grams / every - weigh["unheard"] * unheard - weigh["names"] * names
                  - weigh["needed"] - weigh["size"] * log(max(2, matches.scale.size)) + weigh["young"] * young)
 
 
@@ -10447,6 +10476,7 @@ class AgentMemory:
         race = Race(matches, content_weights(matches, rules) if plain else matches.counts, corpus.starts, rows.lengths)
         asked = names_in(rest, True).difference(rules["stop_words"]) if not plain and corpus.any("speaker") else ()
         named = corpus.spoken_by(asked) if asked else set[int]()
+        matches = self._heard(matches, asked, corpus) if named else matches
         dated = corpus.dated(window) if window else set[int]()
         factor, most = self._boosts(seen.memories, named, dated)
         if window and not any(matches.holders(term) for term in self._analyzer.telling(matches.counts)):
@@ -10470,6 +10500,13 @@ class AgentMemory:
         ranked = answers(best, matches, rules) if certainty is None else best if certainty >= 0 else []
         heard = bool(ranked if plain else scores)
         return ByWords(ranked, best, matches, race, factor, scores, window, certainty, heard, fits=fits)
+
+    def _heard(self, matches: Matches, asked: Iterable[str], corpus: Corpus) -> Matches:
+        """The same without the names of those who speak here, which need not be said."""
+        strange = {term for term in matches.names if not matches.holders(term)}
+        spoken = {term for name in (asked if strange else ()) for term in strange.intersection(self._analyzer.asked(name).counts)
+                  if corpus.spoken_by({name})}
+        return replace(matches, names=matches.names - spoken) if spoken else matches
 
     def _boosts(self, shelf: Shelf, named: Set[int], dated: Set[int]) -> tuple[Callable[[int], float], float]:
         """What the score of a document is multiplied by for what is known of it, and the most that this can be."""

@@ -5699,6 +5699,51 @@ class When(Spec):
         self.assertGreater(said, self.sure(query))
         self.assertGreater(self.sure(query.replace("supplier", "laddar")), self.sure(query))      # a slip may mean what was said
 
+    def test_a_name_a_number_or_a_day_nobody_said_makes_it_less_sure_than_a_word(self) -> None:
+        for seq in range(20):
+            self.memory.remember(f"note on the gateway and its certificate, filed by clerk {'abcdefghijklmnopqrst'[seq] * 4}")
+        self.memory.remember("the printer in the hall wants paper")
+        word = self.sure("which printer in the hall did the supplier take")
+        for named in ("Melanie", "4711", "on 2019-05-08"):
+            with self.subTest(named):
+                self.assertLess(self.sure(f"which printer in the hall did {named} take"), word - 1)
+        for plain in ("melanie", "Printer"):                         # who writes small names nobody; what was said is no news
+            with self.subTest(plain):
+                self.assertGreaterEqual(self.sure(f"which printer in the hall did {plain} take"), word)
+
+    def test_capitals_tell_a_name_only_where_others_are_small(self) -> None:
+        asked = {query: MEMORY.asked(query).names for query in (
+            "What did Melanie paint", "Melanie paints what", "WHERE IS THE GATEWAY", "用 Helix 吗", "Helix 编辑器",
+            "which runs on 8081", "may we deploy on a Saturday", "what was on 2024-05-08")}
+        self.assertEqual(asked["What did Melanie paint"], {"melani"})
+        self.assertEqual(asked["Melanie paints what"], set())        # a sentence begins so
+        self.assertEqual(asked["WHERE IS THE GATEWAY"], set())
+        self.assertEqual((asked["用 Helix 吗"], asked["Helix 编辑器"]), ({"helix"}, set()))
+        self.assertEqual(asked["which runs on 8081"], {"8081"})
+        self.assertEqual(asked["may we deploy on a Saturday"], set())
+        self.assertLessEqual({"@5-8", "@y2024"}, asked["what was on 2024-05-08"])
+
+    def test_a_name_counts_as_much_as_of_the_rest_was_said(self) -> None:
+        for seq in range(20):
+            self.memory.remember(f"note on the gateway and its certificate, filed by clerk {'abcdefghijklmnopqrst'[seq] * 4}")
+        self.memory.remember("the printer in the hall wants paper")
+
+        def costs(query: str) -> float:
+            return self.sure(query.replace("Melanie", "melanie")) - self.sure(query)
+
+        said = costs("the printer in the hall that Melanie took")
+        self.assertGreater(said, 2 * costs("the printer foyer desk lamp that Melanie took"))
+
+    def test_who_speaks_here_need_not_be_named(self) -> None:
+        for seq in range(20):
+            self.memory.remember(f"note {seq} on the cellar, filed by clerk number {seq * 7}", speaker="Bob", session="s", seq=seq)
+        self.memory.remember("I painted a sunrise on the wall", speaker="Caroline", session="t", seq=1)
+        query = "which sunrise did Caroline frame"
+        self.assertGreater(self.sure(query), self.sure(query.replace("Caroline", "Melanie")) + 1)
+        free = self.reopen(config={"retrieval": {"memory": {"certain": {"names": 0.0}}}}).recall(query, touch=False, explain=True)
+        assert free.why
+        self.assertAlmostEqual(self.sure(query), free.why["certain"], places=6)
+
     def test_the_tenth_best_tells_whether_the_best_stands_out(self) -> None:
         for seq in range(12):
             self.memory.remember(f"printer number {seq} stands in hall {seq} beside desk {seq + 100}")

@@ -40,7 +40,7 @@ TOP = 10
 NOW = datetime(2026, 1, 1, tzinfo=UTC)                # one clock for every run: a text without a time is dated by it
 APART = {"adversarial"}                               # kinds that do not count in the line of their set
 NEVER = "never"                                       # the kind that has no answer
-OPEN = {"min_score": 0.0, "memory": {"certain": {"needed": 0.0, "size": 0.0, "unheard": 0.0}},
+OPEN = {"min_score": 0.0, "memory": {"certain": {"needed": 0.0, "size": 0.0, "unheard": 0.0, "names": 0.0}},
         "seed": {"min_coverage": 0.0}}               # without a floor
 SMOKE = 24                                            # questions of each sort
 

@@ -1935,7 +1935,7 @@ retrieval:
     previous: 0.6               # so much of its terms a memory lends the one that came after it in the same session, …
     next: 0.3                   # … the one before it, …
     farther: 0.67               # … and so much of that the next but one: .595 to .704 in all (.675 without these)
-    pool: 100                   # best memories whose neighbours are looked at; 50 or 200: the same
+    pool: 50                    # best memories whose neighbours are looked at; 100 or 200: the same
     speaker: 1.6                # the score of who is named in the query is multiplied by this: .648 to .704 in all
     dated: 2.0                  # the score of what is of the days the query names (yesterday, 上周) is multiplied by this
     latin: 2.0                  # what a word of one term counts in a Chinese query, where two characters and their pair are three
@@ -6006,16 +6006,22 @@ class Race:
         total, at, content = lane.rare.get(number, 0.0), number - lane.start, number in lane.content
         if not length:
             return 0.0                                   # it is dead
-        for weight, wanted, column, known, shift, listed in lane.common:
+        for weight, wanted, column, known, shift, listed, _ in lane.common:
             if byte := column[at]:
                 total += weight * (known[byte >> 5 << shift | length] if byte < _OFTEN else listed.get(number) or 0.0)
                 content = content or wanted
         return total if content else 0.0
 
     def shares(self, number: int) -> dict[str, float]:
-        """{term of the query: its share of the term's weight} of any document."""
-        listed = self._lane_of(number).listed if self._lengths[number] else {}
-        return {term: share for term, found in listed.items() if (share := found.get(number))}
+        """{term of the query: its share of the term's weight} of any document; of a query that has no other than content terms."""
+        lane, length = self._lane_of(number), self._lengths[number]
+        at, found = number - lane.start, dict[str, float]()
+        for _, _, column, known, shift, listed, term in lane.common if length else ():
+            if byte := column[at]:
+                found[term] = known[byte >> 5 << shift | length] if byte < _OFTEN else listed.get(number) or 0.0
+        if number in lane.rare and length:
+            found.update([(term, share) for term, rare in lane.listed.items() if (share := rare.get(number))])
+        return found
 
     def together(self, parts: Iterable[tuple[float, Mapping[str, float]]]) -> float:
         """The score of a document to which others lend their terms: of the weight of each it gets 1 − Π (1 − lent · share) over
@@ -6093,8 +6099,8 @@ class Race:
         bounds = ([(total + every[number - start] * step + 1e-9, number) for number, total in sums.items()] if every else
                   [(total + 1e-9, number) for number, total in sums.items()])
         return Lane(start, content, bounds, sums, held,
-                    [(self._weights[term], term in self._content, listed.column, listed.known, listed.known.shift, listed)
-                     for term, listed in common.items()], {term: part[term] for term in self._weights if len(part[term])})
+                    [(self._weights[term], term in self._content, listed.column, listed.known, listed.known.shift, listed, term)
+                     for term, listed in common.items()], {term: part[term] for term in rare if len(part[term])})
 
     def _having(self, common: Mapping[str, Listed], every: bytes) -> bytes:
         """The steps of the documents that have a common content term, 0 for others."""
@@ -6128,9 +6134,9 @@ class Lane(Record):
     bounds: Sequence[tuple[float, int]]
     rare: Mapping[int, float]                         # what its rare terms earn a document, exactly
     content: Collection[int]                          # the documents that have a rare content term
-    common: Sequence[tuple[float, bool, bytes, Shares, int, Listed]]
+    common: Sequence[tuple[float, bool, bytes, Shares, int, Listed, str]]
     # … of each common term its weight, whether it is content, its column, its shares and how their codes are made, its postings
-    listed: Mapping[str, Mapping[int, float]]         # the shares of every term that somebody has
+    listed: Mapping[str, Mapping[int, float]]         # the shares of every rare term
 
 
 def spelt_bytes(mark: str, sums: Sequence[int], spelt: Mapping[int, Mapping[int, int]]) -> bytes:

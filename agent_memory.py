@@ -1928,19 +1928,19 @@ retrieval:
   hot_boost: 1.1                # … and its BM25 score is multiplied by this
   min_score: 0.5                # BM25 score below which nothing is an answer; cosines count three times
   floor_size: 100               # memories; a smaller store is judged as if it had as many
-  # What each brings is recall@5 on LoCoMo's half for tuning, one after the other; `seed` has .430.
+  # What each brings is recall@5 on LoCoMo's half for tuning, first one after the other; `seed` has .430, all of this .704.
   memory:                       # stop words, English stems, Chinese characters and pairs: .533; dates: .560
     k1: 0.9                     # BM25: how much a repeated word still adds
     b: 0.4                      # BM25: how much a long memory is held back, 0–1: with k1 .573
-    previous: 0.6               # so much of its terms a memory lends the one that came after it in the same session, …
-    next: 0.3                   # … the one before it, …
-    farther: 0.67               # … and so much of that the next but one: .595 to .704 in all (.675 without these)
+    previous: 0.6               # share, 0–1, of its terms that a memory lends the one that came after it in its session …
+    next: 0.3                   # … the one before it …
+    farther: 0.67               # … and, of these, the next but one on either side; without: .675, without any neighbours: .595
     pool: 50                    # best memories whose neighbours are looked at; 100 or 200: the same
-    speaker: 1.6                # the score of who is named in the query is multiplied by this: .648 to .704 in all
+    speaker: 1.6                # the score of who is named in the query is multiplied by this; without: .648
     dated: 2.0                  # the score of what is of the days the query names (yesterday, 上周) is multiplied by this
     latin: 2.0                  # what a word of one term counts in a Chinese query, where two characters and their pair are three
     respelt: 0.6                # what a word one slip away counts where nobody said the word itself (own slips: .857 to .929)
-    # The floor: an answer is given when what follows adds up to what is needed.  It costs .02 of recall@5 at most; of never-
+    # The floor: an answer is given when what follows adds up to what is needed.  It costs .021 of recall@5 (MemoryBank en .057); of never-
     # stored questions LoCoMo's get one in .08 of all cases, XQuAD's in .16 (en) and .13 (zh), CMRC's in .12.
     certain:
       needed: 7.1
@@ -1950,7 +1950,7 @@ retrieval:
       ratio: 15.9               # the best score as a share of the highest there could be
       lead: 3.5                 # how far the tenth stays behind the best, as a share of its score
       unheard: 2.1              # share of the query's idf that no memory has: so much more is needed for it …
-      names: 9.0                # … and for the names, numbers and days among it: without, LoCoMo's .14 and XQuAD's .21 (en)
+      names: 9.0                # … and, in a question, for the names, numbers and dates among it; without: LoCoMo .14, XQuAD en .21
       grams: 2.1                # share of the query's idf that is Chinese or its like
       young: 0.5                # with one memory so much less is needed, and no `min_score`; from ten on all of it
     # What looks like an answer: the scores of the best are multiplied by 1 and the first three, less the fourth.  Recall@1 of
@@ -1978,11 +1978,14 @@ retrieval:
   stop_words: [a, about, after, again, all, also, am, an, and, any, anything, are, as, at, be, because, been, before, being, both, but, by, can, could, d, did, do, does, doing, don, during, each, either, else, ever, every, for, from, get, got, had, has, have, having, he, her, here, hers, him, his, how, i, if, in, into, is, it, its, just, know, let, like, ll, m, many, may, me, might, mine, more, most, much, must, my, 'no', not, now, of, 'off', 'on', only, or, other, our, out, over, please, re, really, s, said, say, says, she, should, since, so, some, someone, something, still, such, t, tell, than, that, the, their, them, then, there, these, they, thing, things, this, those, though, through, to, too, until, up, upon, us, use, used, ve, very, was, we, were, what, when, where, whether, which, while, who, whom, whose, why, will, with, within, without, would, 'yes', you, your, 为什, 时候, 请问, 知道, 记得, 告诉, 曾经, 上次, 之前, 可以, 一个, 一些, 如何, 是否, 多少, 关于, 提到]
   # Forms of a word that no rule makes, and what people who write programs shorten it to; the first stands for all.
   irregular: [go goes going gone went, buy buys buying bought, think thinks thinking thought, make makes making made, take takes taking took taken, see sees seeing saw seen, come comes coming came, give gives giving gave given, find finds finding found, tell tells telling told, feel feels feeling felt, leave leaves leaving left, meet meets meeting met, run runs running ran, write writes writing wrote written, begin begins beginning began begun, keep keeps keeping kept, hold holds holding held, bring brings bringing brought, teach teaches teaching taught, catch catches catching caught, speak speaks speaking spoke spoken, break breaks breaking broke broken, choose chooses choosing chose chosen, drive drives driving drove driven, eat eats eating ate eaten, fall falls falling fell fallen, fly flies flying flew flown, forget forgets forgetting forgot forgotten, get gets getting got gotten, grow grows growing grew grown, know knows knowing knew known, lose loses losing lost, pay pays paying paid, ride rides riding rode ridden, rise rises rising rose risen, sell sells selling sold, send sends sending sent, sing sings singing sang sung, sit sits sitting sat, sleep sleeps sleeping slept, spend spends spending spent, stand stands standing stood, steal steals stealing stole stolen, swim swims swimming swam swum, throw throws throwing threw thrown, understand understands understanding understood, wake wakes waking woke woken, wear wears wearing wore worn, win wins winning won, build builds building built, draw draws drawing drew drawn, drink drinks drinking drank drunk, fight fights fighting fought, freeze freezes freezing froze frozen, hear hears hearing heard, hide hides hiding hid hidden, lead leads leading led, lend lends lending lent, seek seeks seeking sought, shake shakes shaking shook shaken, shoot shoots shooting shot, show shows showing showed shown, shine shines shining shone, swear swears swearing swore sworn, tear tears tearing tore torn, become becomes becoming became, bite bites biting bitten, blow blows blowing blew blown, deal deals dealing dealt, dig digs digging dug, feed feeds feeding fed, forgive forgives forgiving forgave forgiven, hang hangs hanging hung, mean means meaning meant, ring rings ringing rang rung, sink sinks sinking sank sunk, stick sticks sticking stuck, strike strikes striking struck, sweep sweeps sweeping swept, bind binds binding, bend bends bending bent, child children, man men, woman women, person people, foot feet, tooth teeth, mouse mice, goose geese, wife wives, knife knives, half halves, shelf shelves, wolf wolves, good better best, bad worse worst, kubernetes k8s, postgres postgresql pg, javascript js, typescript ts, python py, mongo mongodb, database databases db dbs, configuration configurations config configs cfg configure configures configured configuring, environment environments env envs, repository repositories repo repos, directory directories dir dirs, documentation docs, authentication authenticate authenticates authenticated auth, administrator administrators admin admins, maximum max, average avg, parameter parameters param params, argument arguments arg args, variable variables var vars, function functions func funcs, development dev, production prod, staging stg, infrastructure infra, internationalization i18n, localization l10n, accessibility a11y, observability o11y, version versions ver, dependency dependencies dep deps, package packages pkg pkgs, library libraries lib libs, temporary tmp, specification specifications spec specs, message messages msg msgs, request requests req, certificate certificates cert certs, statistics stats, password passwords pwd passwd, performance perf, regex regexp regexes, utility utilities util utils, information info, image images img imgs, button buttons btn, license licenses licensed licensing licence licences, color colors colour colours, behavior behaviors behaviour behaviours, center centers centre centres, analyse analyses analysed analysing analyze analyzes analyzed analyzing, gray grey, catalog catalogs catalogue catalogues, dialog dialogs dialogue dialogues, favorite favorites favourite favourites, neighbor neighbors neighbour neighbours]
-  # With a time these ask for all of it: what happened last week.
-  whatever: [happen, new, news, do, done, decide, discuss, talk, 发生, 做, 干, 定, 讨论, 聊, 事, 事情, 新, 进展]
+  # A query is a question where it has a ? or begins with one of these; what tells a tool what to do may name things that are new.
+  question_words: [who, whom, whose, what, which, when, where, why, how, is, are, was, were, do, does, did, has, have, had, can, could, will, would, should, may]
+  # With a time, or a speaker, these ask for all of it: what happened last week.
+  whatever: [happen, new, news, do, done, decide, discuss, talk, 发生, 做, 干, 定, 讨论, 聊, 说, 讲, 事, 事情, 新, 进展]
   # By these a text tells that something is otherwise than it was.
   changed: [now, instead, no longer, switch, switched, replace, replaces, replaced, moved, migrated, changed, postponed, 改为, 改成, 改用, 换成, 换为, 替换, 取代, 不再, 推迟, 提前]
-  # What a question asks for by words, and the words, or digits, by which texts name it; in small letters, without signs.
+  # What a question asks for by words, and the words, or digits, by which texts name it; in small letters, without signs.  Words for
+  # times are no names for the floor.
   answer_types:
     time:
       digits: true
@@ -2174,6 +2177,7 @@ _UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_ve
 _RANGES: Mapping[str, tuple[float, float]] = {      # what is not listed: whole numbers from 1, others from 0
     "threshold": (0, 1), "alone": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
     "hot_boost": (0.1, 10), "sentences": (0, 100), "b": (0, 1), "min_coverage": (0, 1), "lock_seconds": (0, 3600),
+    "previous": (0, 1), "next": (0, 1), "farther": (0, 1),
 }
 
 
@@ -2293,9 +2297,9 @@ def settings_template() -> str:
     return "\n".join(lines) + "\n"
 
 
-_LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "answer_types",
-                       "changed", "traditional", "function_characters", "roles", "labels", "nouns", "words", "signs",
-                       "time_decay_days", "weight_importance", "weight_frequency", "weight_verified", "boost_verified"))
+_LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "question_words",
+                       "answer_types", "changed", "traditional", "function_characters", "roles", "labels", "nouns", "words",
+                       "signs", "time_decay_days", "weight_importance", "weight_frequency", "weight_verified", "boost_verified"))
 
 
 class ShippedRule(dict[str, object]):
@@ -4358,7 +4362,7 @@ class Asked(Record):
     """A query as terms: how often it says each, and what of them says the same."""
 
     counts: Mapping[str, float]
-    names: frozenset[str] = frozenset()                # those it spells like names, and its numbers and days
+    names: frozenset[str] = frozenset()                # those it spells like names; in `memory`, of a question, its numbers, too
     dated: frozenset[str] = frozenset()                # those that only spell a date
     parts: Mapping[str, Sequence[str]] = {}            # of a word with joints or humps: max_retry, max, retry
 
@@ -4400,6 +4404,8 @@ class Analyzer:
         if self.seed:
             return Asked(Counter(tokenize_terms(query)), _names(query))
         text = compatible(_pattern(_MARK).sub(" ", query))         # what was masked is not asked for
+        if text.isascii() and text.isupper() and text.count(" ") > 1:
+            text = text.lower()                                    # WHO OWNS THE GATEWAY
         said, days = list(self._terms(text)), date_terms(text)
         dated = frozenset(said).difference(self._terms(undated(text))) if days else frozenset[str]()
         pieces = [(piece, [] if run else [*self._word(piece, True)]) for run, piece in _cut(text)]
@@ -4408,9 +4414,22 @@ class Analyzer:
         if any(map(_is_gram, counts)):                             # Spark OOM 原因: else 原因 alone outweighs both names
             alone = {terms[0] for terms in words if len(terms) == 1} - dated
             counts |= {term: counts[term] * self._rules["memory"]["latin"] for term in alone & counts.keys()}
-        names = _names_of(pieces)
-        names = (names - self._times if names else names).union(days)
+        names = self._names_in(text).union(days) if self._is_question(text, pieces) else frozenset[str]()
         return Asked(counts, names, dated, {terms[0]: terms[1:] for terms in words if len(terms) > 1})
+
+    def _is_question(self, text: str, pieces: Sequence[tuple[str, Sequence[str]]]) -> bool:
+        return "?" in text or bool(pieces) and pieces[0][0].casefold() in self._rules["question_words"]
+
+    def _names_in(self, text: str) -> frozenset[str]:
+        """The terms of a question that are numbers, or spelt like names beside words in small letters, or Chinese."""
+        found = set[str]()
+        for sentence in _pattern(_ENDED).split(text):
+            pieces = list(_cut(sentence))
+            told = any(run or piece[0].islower() for run, piece in pieces)
+            for at, (run, piece) in enumerate(pieces):
+                if not run and (told and _is_capital(piece, at) or any(map(str.isdigit, piece))):
+                    found.update(self._word(piece, True))
+        return frozenset(found - self._times if found else found)            # most queries name nobody
 
     @cached_property
     def _times(self) -> frozenset[str]:
@@ -4432,7 +4451,7 @@ class Analyzer:
         terms = _word_terms(word)
         if terms and not word.isalpha() and not word.isdigit():
             terms = list(dict.fromkeys([*terms, *_versions(terms[0])]))
-        said = [term for term in map(_unaccented, terms) if named or term not in self._stop]
+        said = [term for term in map(_unaccented, terms) if term and (named or term not in self._stop)]
         return dict.fromkeys([stem(self._irregular.get(term, term)) for term in said])
 
     def matches(self, asked: Asked, memories: Mapping[K, Memory], lengths: Any, scale: Scale) -> Matches:
@@ -4490,6 +4509,11 @@ class Analyzer:
         """Terms of a query that say what of a time is asked for: "what happened last week" asks for all of it."""
         return [term for term in terms if term not in self._stop and term not in self._whatever]
 
+    def asks(self, query: str) -> bool:
+        """Whether a query asks for anything beside what stop words and `whatever` say."""
+        said = set(self._terms(query)) - self._whatever
+        return any(not _is_gram(term) or self._idle.isdisjoint(term) for term in said)
+
     @cached_property
     def _whatever(self) -> frozenset[str]:
         return frozenset(self._terms(" ".join(self._rules["whatever"])))
@@ -4526,21 +4550,15 @@ class Analyzer:
         return [term for term in terms if term in words]
 
 
-def _names_of(pieces: Sequence[tuple[str, Sequence[str]]]) -> frozenset[str]:
-    """Of the pieces of a query, with their terms, the numbers and the names: those with a capital beyond the first.
-
-    WHERE IS THE GATEWAY has no name that capitals could tell.
-    """
-    told = any(not terms or piece[0].islower() for piece, terms in pieces)
-    capital = [told and piece[0].isupper() and (at > 0 or piece[1:] != piece[1:].lower()) for at, (piece, _) in enumerate(pieces)]
-    return frozenset(term for named, (_, terms) in zip(capital, pieces) for term in terms if named or any(map(str.isdigit, term)))
+def _is_capital(word: str, at: int) -> bool:
+    """Whether a word is written like a name: with a capital that is not that of a first word."""
+    return word[0].isupper() and (at > 0 or word[1:] != word[1:].lower())
 
 
 def _names(query: str) -> frozenset[str]:
-    """The terms a query spells like names: capitalised beyond its first word, or with a capital inside."""
+    """The terms a query spells like names."""
     words = [piece for run, piece in _cut(compatible(query)) if not run]
-    return frozenset(term for at, word in enumerate(words)
-                     if word[0].isupper() and (at or word[1:] != word[1:].lower()) for term in _word_terms(word))
+    return frozenset(term for at, word in enumerate(words) if _is_capital(word, at) for term in _word_terms(word))
 
 
 def _idf(size: int, holders: int) -> float:
@@ -4881,6 +4899,7 @@ def _claims(weights: Mapping[str, float], matches: Matches, idle: Collection[str
 
         的名字               名字: no pair with a function character, and no character that a pair says already
         ClickHouse           clickhous, or click and hous where nobody said it in one
+        hunter2              hunter2, or hunter; 2 only beside hunter, for any text may have a 2
     """
     said = {term: weight for term, weight in weights.items() if len(term) == 1 or not _is_gram(term) or set(term).isdisjoint(idle)}
     said = said or dict(weights)
@@ -4888,16 +4907,19 @@ def _claims(weights: Mapping[str, float], matches: Matches, idle: Collection[str
     for whole, parts in matches.asked.parts.items():
         if said.keys() >= {whole, *parts}:
             again.update(parts if matches.holders(whole) else [whole])
+            if not all(matches.holders(part) for part in parts if part.isalpha()):
+                again.update([part for part in parts if part.isdigit()])
     return {term: weight for term, weight in said.items() if term not in again} or said
 
 
 def _unheard(claims: Mapping[str, float], matches: Matches) -> tuple[float, float]:
-    """How much of these terms nobody ever said, 0–1, and how much are names, numbers and days that nobody said.
+    """How much of these terms nobody ever said, 0–1, and how much are names, numbers and dates that nobody said.
 
     Those count as much as of the rest was said: where little was, the texts may be of another language.
     """
     new = {term: weight for term, weight in claims.items() if not matches.holders(term) and term not in matches.slips}
-    every, unheard, names = sum(claims.values()), sum(new.values()), sum(new[term] for term in new if term in matches.names)
+    every, unheard = sum(claims.values()), sum(new.values())
+    names = sum(weight for term, weight in new.items() if term in matches.names)
     return unheard / every, names / every * (1 - (unheard - names) / max(every - names, 1e-9))
 
 
@@ -5866,13 +5888,13 @@ def _summed(waiting: list[list[int]]) -> list[int]:
     planes: list[int] = []
     for at, left in enumerate(waiting):                # each round hands its carries on to the next, which it appends
         carried: list[int] = []
-        each, total = iter(left), 0
-        for one, two in zip_longest(each, each, fillvalue=0):
+        pairs, rest = iter(left), 0
+        for one, two in zip_longest(pairs, pairs, fillvalue=0):
             odd = one ^ two
-            if carry := one & two | odd & total:
+            if carry := one & two | odd & rest:
                 carried.append(carry)
-            total ^= odd
-        planes.append(total)
+            rest ^= odd
+        planes.append(rest)
         if carried:
             if at + 1 == len(waiting):
                 waiting.append([])
@@ -6013,14 +6035,14 @@ class Race:
         return total if content else 0.0
 
     def shares(self, number: int) -> dict[str, float]:
-        """{term of the query: its share of the term's weight} of any document; of a query that has no other than content terms."""
+        """Of each term of the query the share of its weight that a document has; where all terms are content, as in `memory`."""
         lane, length = self._lane_of(number), self._lengths[number]
         at, found = number - lane.start, dict[str, float]()
         for _, _, column, known, shift, listed, term in lane.common if length else ():
             if byte := column[at]:
                 found[term] = known[byte >> 5 << shift | length] if byte < _OFTEN else listed.get(number) or 0.0
         if number in lane.rare and length:
-            found.update([(term, share) for term, rare in lane.listed.items() if (share := rare.get(number))])
+            found.update([(term, share) for term, having in lane.rare_shares.items() if (share := having.get(number))])
         return found
 
     def together(self, parts: Iterable[tuple[float, Mapping[str, float]]]) -> float:
@@ -6135,8 +6157,8 @@ class Lane(Record):
     rare: Mapping[int, float]                         # what its rare terms earn a document, exactly
     content: Collection[int]                          # the documents that have a rare content term
     common: Sequence[tuple[float, bool, bytes, Shares, int, Listed, str]]
-    # … of each common term its weight, whether it is content, its column, its shares and how their codes are made, its postings
-    listed: Mapping[str, Mapping[int, float]]         # the shares of every rare term
+    # … of each common term its weight, whether it is content, its column, its shares and how their codes are made, its postings, it
+    rare_shares: Mapping[str, Mapping[int, float]]
 
 
 def spelt_bytes(mark: str, sums: Sequence[int], spelt: Mapping[int, Mapping[int, int]]) -> bytes:
@@ -6150,19 +6172,21 @@ def spelt_bytes(mark: str, sums: Sequence[int], spelt: Mapping[int, Mapping[int,
             body.extend((*counts, *counts.values()))
     except OverflowError:
         return b""
-    data = table.tobytes() + body.tobytes()
-    return array("I", (crc32(mark.encode()), crc32(data), len(table) // 3)).tobytes() + data
+    data = array("I", [len(table) // 3]).tobytes() + table.tobytes() + body.tobytes()
+    return array("I", (crc32(mark.encode()), crc32(data))).tobytes() + data
 
 
 def spelt_of(data: bytes, mark: str, sums: Sequence[int]) -> dict[int, Mapping[int, int]]:
     """What `spelt_bytes` made bytes of, less what was reworded since; {} when they are not whole, or another mark's."""
     from zlib import crc32
-    head, spelt, at = array("I", data[:12]) if len(data) >= 12 else (0, 0, 0), dict[int, Mapping[int, int]](), 0
-    table, body = data[12:12 + 12 * head[2]], data[12 + 12 * head[2]:]
-    if not data or head[0] != crc32(mark.encode()) or head[1] != crc32(data[12:]):
+    if len(data) < 12:
         return {}
-    wide = memoryview(body).cast("H")
-    for number, checksum, size in zip(*[iter(array("I", table))] * 3):
+    of, whole, count = array("I", data[:12])
+    if of != crc32(mark.encode()) or whole != crc32(data[8:]):
+        return {}
+    table, wide, at = array("I", data[12:12 + 12 * count]), memoryview(data)[12 + 12 * count:].cast("H"), 0
+    spelt = dict[int, Mapping[int, int]]()
+    for number, checksum, size in zip(*[iter(table)] * 3):
         if number < len(sums) and sums[number] == checksum:
             spelt[number] = dict(zip(wide[at:at + size], wide[at + size:at + 2 * size]))
         at += 2 * size
@@ -6324,6 +6348,11 @@ class Corpus:
         return any(segment.entry(key) for segment in self.segments) or any(
             turn_of(memory) if what == "turn" else memory.speaker for memory in self.tail.values())
 
+    def speakers(self, names: Iterable[str]) -> set[str]:
+        """Those of these names that somebody who speaks here has."""
+        near = {name for memory in self.tail.values() if memory.speaker for name in names_in(memory.speaker, False)}
+        return {name for name in names if name in near or any(segment.entry(key_of("speaker", name)) for segment in self.segments)}
+
     def spoken_by(self, names: Iterable[str]) -> set[int]:
         """The documents whose speaker has one of these names."""
         names = set(names)
@@ -6378,12 +6407,16 @@ class Corpus:
     def _near_in_tail(self, counts: Mapping[int, int], size: float, threshold: float) -> dict[int, float]:
         """The cosines of what no segment has yet."""
         near: dict[int, float] = {}
-        for number, memory in self.tail.items() if size else ():
-            held = self.spelt.get(number) or spelling(memory.content, self.dimensions)
+        for number in self.tail if size else ():
+            held = self.spelling_of(number)
             dot = sum([times * held[at] for at, times in counts.items() if at in held])
             if dot and (cosine := dot / (size * sum([times * times for times in held.values()]) ** 0.5)) >= threshold:
                 near[number] = cosine
         return near
+
+    def spelling_of(self, number: int) -> Mapping[int, int]:
+        """The local vector of a document of the tail."""
+        return self.spelt.get(number) or spelling(self.tail[number].content, self.dimensions)
 
     def _columns(self, segment: Segment, counts: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         """The documents that have a dimension of these, or have it once more, with how often that counts.
@@ -9981,6 +10014,7 @@ class AgentMemory:
             except UnknownMemory:                    # pruned already, and still in an archive
                 memory = self._find(self._store.kept_elsewhere() | dict(draft.memories), id)
             forgotten = self._erased(draft, memory)
+            self._purge_due()
         self._purge()
         return forgotten
 
@@ -10003,22 +10037,37 @@ class AgentMemory:
             for name in talks:
                 self._store.keep_talk(name, [])
                 forgotten.append(Forgotten(name, "", (name,)))
+            self._purge_due()
         self._purge()
         return tuple(forgotten)
 
-    def _purge(self) -> None:
-        """Take what is dead out of the segments in cache/; where that fails, they go whole."""
+    def _purge_due(self) -> None:
+        """Note that cache/ is to be purged, before what is forgotten is: where we are killed between, the next command does it."""
+        self._store.cache(_PURGE, b"", durable=True)
+
+    def _purge(self, patience: float | None = None) -> None:
+        """Take what is dead out of cache/; where that fails, the segments go whole.  `patience` are the seconds to wait for another
+        process that indexes; without any it is left to the next command."""
         try:
-            with self._store.lock("cache/index.lock"):
+            with self._store.lock("cache/index.lock", patience):
                 seen = self._store.load()
                 corpus = self._corpus(seen)
                 gone = [number for segment in corpus.segments for number in seen.memories.rows.dead
                         if segment.first <= number < segment.end and segment.lengths[number - segment.first]]
-                if corpus.segments and self._merge(seen, corpus, list(corpus.segments), gone):
-                    return
+                if not corpus.segments or not self._merge(seen, corpus, list(corpus.segments), gone):
+                    self._store.uncache((), "segment")
+                self._store.uncache((), _PURGE)
+                return
+        except StoreBusy:
+            if patience == 0:
+                return
         except (OSError, AgentMemoryError):
             pass                                     # nothing of it may stay
-        self._store.uncache((), "segment")
+        try:
+            self._store.uncache((), "segment")
+        except OSError as fault:
+            where = self._store.path("cache")
+            self._store.warn(f"what was forgotten may still stand in {where}, as numbers: {reason_of(fault)}; delete that folder")
 
     def _erased(self, draft: Draft, memory: Memory) -> Forgotten:
         files = self._store.erase(memory.id)
@@ -10220,13 +10269,14 @@ class AgentMemory:
             for number in among})]
 
     def _lent_cosines(self, near: Mapping[int, float], words: ByWords, corpus: Corpus, shelf: Shelf) -> dict[int, float]:
-        """Cosines with what was said just before and after, as scores by words have it."""
+        """Each cosine with the best of the two turns before and after, a mean weighed as terms are lent."""
         talks, lends, found = corpus.any("turn"), self._lends, dict[int, float]()
         for number in {*near, *(number for number, _ in words.scored if talks)}:
             cosine, turn = near.get(number, 0.0), turn_of(shelf.at(number)) if talks else None
             if turn:
-                best = [max((near.get(other, 0.0) for other in others), default=0.0) for others in corpus.around(number, turn, 2)]
-                best[2] = cosine
+                around = corpus.around(number, turn, _LENDING)
+                best = [max((near.get(other, 0.0) for other in others), default=0.0) for others in around]
+                best[_LENDING] = cosine
                 cosine = sum([lent * each for lent, each in zip(lends, best)]) / sum(lends)
             found[number] = cosine * words.factor(number)
         return found
@@ -10342,10 +10392,10 @@ class AgentMemory:
         files = manifest.get("files") if manifest.get("made_for") == [seen.epoch, self._made_for] else None
         same = old is not None and files and old.files == files
         segments = list(old.segments) if same and old else self._segments(files or [])
-        if segments and not same and (now := [self._file(file[0], file[3]) for file in files or []]) != files:
-            files = self._noted(manifest, now)
         if not all(segment.sums == rows.sums[segment.first:segment.end].tobytes() for segment in segments):
             segments = []                            # made of another numbering: an older cache/ was put here, say
+        if segments and not same and (now := [self._file(file[0], file[3]) for file in files or []]) != files:
+            files = self._noted(manifest, now)
         end = segments[-1].end if segments else 0
         tail = {number: shelf.at(number) for number in range(end, len(rows.keys)) if rows.keys[number]}
         corpus = Corpus(segments, [number for number in rows.dead if number < end], tail, self._dimensions, self._analyzer)
@@ -10402,12 +10452,13 @@ class AgentMemory:
         block = self.settings["vectors"]["backends"].get("local", {})
         return int(block.get("dimensions", 2048)) if block.get("kind") == "hash" else 2048
 
-    def _index(self, least: int = 0, alike: int = 2) -> int:
-        """Put the tail into a segment once it has `least` documents, at most 4,096; returns how many.  So many segments `alike`
-        in size become one.
+    def _index(self, least: int = 0, fan: int = 2) -> int:
+        """Put the tail into a segment once it has `least` documents, at most 4,096; returns how many.  `fan`: see `_merge`.
 
         It is for speed alone: where nothing can be written, or another process is at it, nothing happens.
         """
+        if os.path.lexists(self._store.path("cache", _PURGE)):
+            self._purge(0)                           # a forget was killed, or found cache/ busy
         least = least or self.settings["store"]["tail"]
         self._unkept = max(0, self._unkept - 1)
         if self._unkept or self._kept and len(self._kept.tail) < least:
@@ -10417,19 +10468,19 @@ class AgentMemory:
             if not seen.epoch or len(seen.memories.rows.keys) - self._corpus(seen).end < least:
                 return 0
             with self._store.lock("cache/index.lock", 0):
-                return self._indexed(self._store.numbered(), alike)
+                return self._indexed(self._store.numbered(), fan)
         except (OSError, AgentMemoryError):
             return 0
 
     @without_pauses
-    def _indexed(self, seen: Snapshot, alike: int) -> int:
+    def _indexed(self, seen: Snapshot, fan: int) -> int:
         corpus, rows = self._corpus(seen), seen.memories.rows
         numbers = range(corpus.end, min(corpus.end + 4096, len(rows.keys)))
         if not numbers or not seen.epoch:
             return 0
         documents = [self._document(corpus.tail[number]) if number in corpus.tail else None for number in numbers]
         sums = rows.sums[numbers.start:numbers.stop].tobytes()
-        kept = self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents, sums))], alike=alike)
+        kept = self._merge(seen, corpus, [*corpus.segments, Segment.of(built(corpus.end, documents, sums))], fan=fan)
         self._unkept = 0 if kept else 64             # calls until it is tried again
         self._analyzer.counted.cache_clear()         # 10 kB each, and nobody needs them any more
         return len(numbers) if kept else 0
@@ -10439,19 +10490,19 @@ class AgentMemory:
                         self._analyzer.seed)
 
     def _merge(self, seen: Snapshot, corpus: Corpus, segments: list[Segment], purged: Collection[int] = (),
-               alike: int = 2) -> bool:
-        """Keep segments, so many of like size merged: a document is merged some log₂(n / tail) times; 0: all of them.  Whether
-        that worked."""
+               fan: int = 2) -> bool:
+        """Keep segments; `fan` neighbours of like size become one, so that a document is merged some log(n / tail) times, to the
+        base of `fan`; 0: all become one.  Whether that worked."""
         files = [*corpus.files, *([] for _ in segments[len(corpus.files):])]
         for at, segment in enumerate(segments):
             if any(segment.first <= number < segment.end for number in purged):
                 segments[at], files[at] = Segment.of(joined([segment], purged)), []
         dead = seen.memories.rows.dead
-        if not alike:
+        if not fan:
             segments, files = [Segment.of(joined(segments, dead))], [[]]
-        alike = alike or 2
-        while like := [at for at in range(len(segments) - alike + 1) if segments[at].count < 2 * segments[at + alike - 1].count]:
-            run = slice(like[-1], like[-1] + alike)
+        fan = fan or 2
+        while like := [at for at in range(len(segments) - fan + 1) if segments[at].count < 2 * segments[at + fan - 1].count]:
+            run = slice(like[-1], like[-1] + fan)
             segments[run], files[run] = [Segment.of(joined(segments[run], dead))], [[]]
         files = [file or self._written(segment) for file, segment in zip(files, segments)]
         manifest = in_json({"made_for": [seen.epoch, self._made_for], "files": files}).encode()
@@ -10481,13 +10532,16 @@ class AgentMemory:
             matches = corpus.matches(rest, rows.lengths, scale, rules.get("respelt", 0.0))
         race = Race(matches, content_weights(matches, rules) if plain else matches.counts, corpus.starts, rows.lengths)
         asked = names_in(rest, True).difference(rules["stop_words"]) if not plain and corpus.any("speaker") else ()
-        named = corpus.spoken_by(asked) if asked else set[int]()
-        matches = self._heard(matches, asked, corpus) if named else matches
+        speakers = corpus.speakers(asked) if asked else set[str]()
+        named = corpus.spoken_by(speakers) if speakers else set[int]()
+        matches = self._less_speakers(matches, speakers) if named else matches
         dated = corpus.dated(window) if window else set[int]()
         factor, most = self._boosts(seen.memories, named, dated)
-        if window and not any(matches.holders(term) for term in self._analyzer.telling(matches.counts)):
-            # Nothing was asked but the time, or by words nobody ever said: all of it, the latest first.
-            listed = self._latest(filter(allowed, dated), seen.memories)[:count]
+        if (window and not any(matches.holders(term) for term in self._analyzer.telling(matches.counts))
+                or named and self._only_names(rest, speakers)):
+            # Nothing was asked but the time, or who said it, or by words nobody ever said: all of it, the latest first.
+            meant = dated & named if window and named else dated or named
+            listed = self._latest(filter(allowed, meant), seen.memories)[:count]
             return ByWords(listed, listed, matches, race, factor, {}, window, None, True, listed=True)
         if corpus.any("turn") and not plain:
             size = max(count, rules["pool"])
@@ -10507,12 +10561,16 @@ class AgentMemory:
         heard = bool(ranked if plain else scores)
         return ByWords(ranked, best, matches, race, factor, scores, window, certainty, heard, fits=fits)
 
-    def _heard(self, matches: Matches, asked: Iterable[str], corpus: Corpus) -> Matches:
-        """The same without the names of those who speak here, which need not be said."""
-        strange = {term for term in matches.names if not matches.holders(term)}
-        spoken = {term for name in (asked if strange else ()) for term in strange.intersection(self._analyzer.asked(name).counts)
-                  if corpus.spoken_by({name})}
-        return replace(matches, names=matches.names - spoken) if spoken else matches
+    def _less_speakers(self, matches: Matches, speakers: Iterable[str]) -> Matches:
+        """The same matches; who speaks here is no name that has to be said."""
+        return replace(matches, names=matches.names - {term for name in speakers for term in self._analyzer.asked(name).counts})
+
+    def _only_names(self, query: str, speakers: Iterable[str]) -> bool:
+        """Whether nothing is asked but what somebody said who speaks here: 老李说了什么, "What did Ben say"."""
+        left = compatible(query).casefold()
+        for name in sorted(speakers, key=len, reverse=True):
+            left = left.replace(name, " ")
+        return not self._analyzer.asks(left)
 
     def _boosts(self, shelf: Shelf, named: Set[int], dated: Set[int]) -> tuple[Callable[[int], float], float]:
         """What the score of a document is multiplied by for what is known of it, and the most that this can be."""
@@ -10543,12 +10601,12 @@ class AgentMemory:
             return known[number]
 
         for number in pool:
-            near = corpus.around(number, turn_of(shelf.at(number)), 4)
+            near = corpus.around(number, turn_of(shelf.at(number)), 2 * _LENDING)
             turns = [_most_of([*map(shares, numbers)]) for numbers in near]
-            for at in range(2, 7):
+            for at in range(_LENDING, 3 * _LENDING + 1):
                 for each in near[at]:
                     if each not in scores and allowed(each):
-                        around = [*turns[at - 2:at], shares(each), *turns[at + 1:at + 3]]
+                        around = [*turns[at - _LENDING:at], shares(each), *turns[at + 1:at + 1 + _LENDING]]
                         scores[each] = factor(each) * race.together(zip(lends, around))
         return {number: score for number, score in scores.items() if score > 0}
 
@@ -10620,24 +10678,26 @@ class AgentMemory:
 
     def _spell(self, corpus: Corpus, seen: Snapshot) -> None:
         """Let a corpus know the local vectors of its tail: to count one takes 0.2 ms, in a process that has not counted it
-        before.  Most are found in cache/, beside the segments, and leave it with them."""
+        before.  Most are found in cache/, and leave it with the segments, whose name theirs begins with."""
         name, mark = "segment_tail.bin", f"{_ORDER} {seen.epoch} {corpus.dimensions}"
         if corpus.spelt or len(corpus.tail) < _SPELT:
             return
-        file = self._store.mark_of("cache", name)
         try:
-            data = self._store.cached_reader(name)(0, file[2]) if file else b""
+            file = self._store.mark_of("cache", name)
+            data = self._store.cached_reader(name)(0, file[2]) if file and 12 <= file[2] <= 1 << 24 else b""
         except OSError:
             data = b""
         corpus.spelt = spelt_of(data, mark, seen.memories.rows.sums)
         if len(corpus.tail.keys() - corpus.spelt.keys()) < _SPELT or self._store.sealed():
             return
-        corpus.spelt = {number: spelling(memory.content, corpus.dimensions) for number, memory in corpus.tail.items()}
+        corpus.spelt = {number: corpus.spelling_of(number) for number in corpus.tail}
         try:
             with self._store.lock("cache/index.lock", 0):
-                rows = self._store.load().memories.rows         # what was forgotten meanwhile is not kept
-                spelt = {number: corpus.spelt[number] for number in corpus.spelt if rows.keys[number]}
-                self._store.cache(name, spelt_bytes(mark, rows.sums, spelt))
+                now = self._store.load()
+                rows = now.memories.rows
+                if now.epoch == seen.epoch and not self._store.sealed():     # what was forgotten meanwhile is not kept
+                    spelt = {number: counts for number, counts in corpus.spelt.items() if rows.keys[number]}
+                    self._store.cache(name, spelt_bytes(mark, rows.sums, spelt))
         except (OSError, AgentMemoryError):
             pass                                     # it is for speed alone
 
@@ -10821,7 +10881,7 @@ class AgentMemory:
             self._take_in(batch, merge, overwrite, counts, refused)
             told(batch[-1][0])
             # In one process a longer tail costs less than small segments, and to merge four less than to merge two, twice.
-            self._index(least=4096, alike=4)
+            self._index(least=4096, fan=4)
         self._index_all(whole=8 * counts["added"] > len(self._store.load().memories))
         return Imported(**counts, refused=tuple(refused))
 
@@ -11120,7 +11180,7 @@ class AgentMemory:
     def _index_all(self, least: int = 0, whole: bool = False) -> None:
         """Put all of the tail into segments; a `whole` index is one segment, where a question is answered soonest."""
         self._kept = None                            # what was added since counts
-        while self._index(least=least, alike=16 if whole else 2):
+        while self._index(least=least, fan=16 if whole else 2):        # all are merged at the end: till then they only stay few
             pass
         if not whole:
             return
@@ -11129,7 +11189,7 @@ class AgentMemory:
                 seen = self._store.numbered()
                 corpus = self._corpus(seen)
                 if len(corpus.segments) > 1:
-                    self._merge(seen, corpus, list(corpus.segments), alike=0)
+                    self._merge(seen, corpus, list(corpus.segments), fan=0)
         except (OSError, AgentMemoryError):
             pass                                     # it is for speed alone
 
@@ -11195,6 +11255,9 @@ class AgentMemory:
                       if any(self._masked_turn(turn) != turn for turn in self._store.talk(name))]
             if fix:
                 self._store.change_talks(self._masked_turn)
+                self._purge_due()
+        if fix:
+            self._purge()
         if fix and found:
             with self._store.lock():
                 self._store.forget_last_change()     # it holds the old texts
@@ -11340,7 +11403,9 @@ def _talk_name(agent: str, session: str) -> str:
 
 _PROVENANCE = ("session", "seq", "speaker", "project", "said_at")
 _BATCH = 128                         # rows of an import that are written together
-_SPELT = 8                           # texts are counted sooner than a file is written
+_PURGE = "purge.due"                 # in cache/ while something forgotten may stand there
+_LENDING = 2                         # turns to each side that lend: `_lends` says how much
+_SPELT = 8                           # fewer texts are counted sooner than a file is read or written
 _INDEX_FORM = 2                      # changes when what is indexed of a memory does
 
 

@@ -228,6 +228,7 @@ what was forgotten on purpose is no longer known: .tombstones.json cannot be rea
     主动遗忘的记录已丢失：.tombstones.json 无法读取
 it is no array ⇒ 不是数组
 the state of the services was not kept: {} ⇒ 服务状态未保存：{}
+what was forgotten may still stand in {}, as numbers: {}; delete that folder ⇒ 已遗忘的内容可能仍以数字形式留在 {}：{}；请删除该目录
 vectors were not kept: {} ⇒ 向量未保存：{}
 this recall was not counted: {} ⇒ 本次检索未计数：{}
 {_} is not as it was written ⇒ {} 与写入时不同

@@ -10087,8 +10087,8 @@ class AgentMemory:
         with self._store.transaction("undo") as draft:
             last = self._store.last_change()
             if not last.get("verb") or last["verb"] == "forget":
-                raise UnknownMemory("what was forgotten is erased and cannot come back" if last else "there is nothing to undo",
-                                    "undo takes back the last change only")
+                told = "the last change was a forget, and that cannot be taken back" if last else "there is nothing to undo"
+                raise UnknownMemory(told, "undo takes back the last change only")
             before, put = ({memory.id: memory for memory in last[name]} for name in ("before", "puts"))
             added = [id for id in put if id not in before and id in draft.memories]
             self._look_at_pages(draft, [id for id in (*before, *added) if id in draft.memories])

@@ -7,7 +7,7 @@ import os
 import agent_memory as am
 import auto_sediment as sediment
 
-from . import schedule
+from . import integrate, schedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +21,14 @@ CLEANUP_DAYS = 30                          # after which Claude Code deletes a l
 def findings(memory: am.AgentMemory) -> Iterator[am.Finding]:
     """What there is to know, agent by agent, and of the timers; trouble where logs may go unread."""
     cursor = sediment.Cursor(memory.slot("sediment"))
+    site = integrate.Site(memory.settings.environment, integrate.program(), os.path.abspath(memory.root), False, None)
     for name, agent in sediment.AGENTS.items():
         held = [log for log in agent.found() if not sediment.by_subagent(log)]
         unread = [log for log in held if cursor.known(log) is None]
         if held:
             yield am.Finding("agent", name, _counted(held, unread, cursor, memory), trouble=False)
+        elif name in integrate.AGENTS and integrate.integrated(name, site):
+            yield am.Finding("agent", name, "integrated; it has no session yet", trouble=False)
         if held and name == "claude-code":
             yield _vanishing(unread, agent.home, memory)
     yield from _timers(memory)

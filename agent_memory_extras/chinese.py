@@ -364,7 +364,7 @@ the source is empty ⇒ 来源为空
 name what the memories came from ⇒ 请写明记忆的来源
 nothing came from {} ⇒ 没有来自 {} 的记忆
 get shows where a memory comes from ⇒ get 可看一条记忆的来源
-what was forgotten is erased and cannot come back ⇒ 已抹去的记忆无法恢复
+the last change was a forget, and that cannot be taken back ⇒ 上一次改动是遗忘，无法撤销
 there is nothing to undo ⇒ 没有可撤销的改动
 undo takes back the last change only ⇒ undo 只撤销上一次改动
 {} could be {} memories ⇒ {} 对应 {} 条记忆
@@ -543,6 +543,7 @@ agent ⇒ 智能体
 timer ⇒ 定时
 last run ⇒ 上次运行
 logs vanish ⇒ 日志会消失
+integrated; it has no session yet ⇒ 已接入；还没有会话
 {} sessions, {} with something new ⇒ {} 个会话，{} 个有新内容
 {} turns ⇒ {} 轮
 deletes its logs after {} days (cleanupPeriodDays) ⇒ {} 天后会删除日志（cleanupPeriodDays）

@@ -232,6 +232,12 @@ class Doctor(Learned):
 
         self.assertEqual(self.findings()["agent", "codex"], ("1 sessions, 1 with something new: 0 turns", False))
 
+    def test_an_agent_that_was_told_of_us_and_has_no_session_is_named(self) -> None:
+        (self.home / ".codex").mkdir()
+        self.assertNotIn(("agent", "codex"), self.findings())
+        self.run_it(am.main, "integrate", "codex", "--write")
+        self.assertEqual(self.findings()["agent", "codex"], ("integrated; it has no session yet", False))
+
     def test_the_timer_and_the_last_run_are_told(self) -> None:
         found = self.findings()
 

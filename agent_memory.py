@@ -10087,7 +10087,7 @@ class AgentMemory:
         with self._store.transaction("undo") as draft:
             last = self._store.last_change()
             if not last.get("verb") or last["verb"] == "forget":
-                told = "the last change was a forget, and that cannot be taken back" if last else "there is nothing to undo"
+                told = "the last change was a forget: what it erased cannot come back" if last else "there is nothing to undo"
                 raise UnknownMemory(told, "undo takes back the last change only")
             before, put = ({memory.id: memory for memory in last[name]} for name in ("before", "puts"))
             added = [id for id in put if id not in before and id in draft.memories]

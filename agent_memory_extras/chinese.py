@@ -364,7 +364,7 @@ the source is empty ⇒ 来源为空
 name what the memories came from ⇒ 请写明记忆的来源
 nothing came from {} ⇒ 没有来自 {} 的记忆
 get shows where a memory comes from ⇒ get 可看一条记忆的来源
-the last change was a forget, and that cannot be taken back ⇒ 上一次改动是遗忘，无法撤销
+the last change was a forget: what it erased cannot come back ⇒ 上一次改动是遗忘：抹去的内容无法恢复
 there is nothing to undo ⇒ 没有可撤销的改动
 undo takes back the last change only ⇒ undo 只撤销上一次改动
 {} could be {} memories ⇒ {} 对应 {} 条记忆

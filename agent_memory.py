@@ -4408,17 +4408,16 @@ class Analyzer:
             text = text.lower()                                    # WHO OWNS THE GATEWAY
         said, days = list(self._terms(text)), date_terms(text)
         dated = frozenset(said).difference(self._terms(undated(text))) if days else frozenset[str]()
-        pieces = [(piece, [] if run else [*self._word(piece, True)]) for run, piece in _cut(text)]
-        words = [terms for _, terms in pieces if terms]
+        words = [terms for run, piece in _cut(text) if not run and (terms := [*self._word(piece, True)])]
         counts: dict[str, float] = dict(Counter([*said, *days] or [term for terms in words for term in terms]))
         if any(map(_is_gram, counts)):                             # Spark OOM 原因: else 原因 alone outweighs both names
             alone = {terms[0] for terms in words if len(terms) == 1} - dated
             counts |= {term: counts[term] * self._rules["memory"]["latin"] for term in alone & counts.keys()}
-        names = self._names_in(text).union(days) if self._is_question(text, pieces) else frozenset[str]()
+        names = self._names_in(text).union(days) if self._is_question(text) else frozenset[str]()
         return Asked(counts, names, dated, {terms[0]: terms[1:] for terms in words if len(terms) > 1})
 
-    def _is_question(self, text: str, pieces: Sequence[tuple[str, Sequence[str]]]) -> bool:
-        return "?" in text or bool(pieces) and pieces[0][0].casefold() in self._rules["question_words"]
+    def _is_question(self, text: str) -> bool:
+        return "?" in text or next(_cut(text), (False, ""))[1].casefold() in self._rules["question_words"]
 
     def _names_in(self, text: str) -> frozenset[str]:
         """The terms of a question that are numbers, or spelt like names beside words in small letters, or Chinese."""
@@ -6348,16 +6347,16 @@ class Corpus:
         return any(segment.entry(key) for segment in self.segments) or any(
             turn_of(memory) if what == "turn" else memory.speaker for memory in self.tail.values())
 
-    def speakers(self, names: Iterable[str]) -> set[str]:
-        """Those of these names that somebody who speaks here has."""
-        near = {name for memory in self.tail.values() if memory.speaker for name in names_in(memory.speaker, False)}
-        return {name for name in names if name in near or any(segment.entry(key_of("speaker", name)) for segment in self.segments)}
-
-    def spoken_by(self, names: Iterable[str]) -> set[int]:
-        """The documents whose speaker has one of these names."""
-        names = set(names)
-        found = {number for number, memory in self.tail.items() if memory.speaker and names & names_in(memory.speaker, False)}
-        return found.union(*(self.having("speaker", name) for name in names)) if self.segments else found
+    def spoken_by(self, names: Iterable[str]) -> dict[str, set[int]]:
+        """{name: the documents whose speaker has it} of those of these names that somebody here has."""
+        names, found = set(names), dict[str, set[int]]()
+        for number, memory in self.tail.items():
+            for name in names & names_in(memory.speaker, False) if memory.speaker else ():
+                found.setdefault(name, set()).add(number)
+        for name in names if self.segments else ():
+            if numbers := self.having("speaker", name):
+                found[name] = found.get(name, set()) | numbers
+        return found
 
     def within(self, room: str | None, project: str | None) -> Allowed:
         """The documents that may answer: of this room, of this project or none, and not quarantined."""
@@ -10532,9 +10531,9 @@ class AgentMemory:
             matches = corpus.matches(rest, rows.lengths, scale, rules.get("respelt", 0.0))
         race = Race(matches, content_weights(matches, rules) if plain else matches.counts, corpus.starts, rows.lengths)
         asked = names_in(rest, True).difference(rules["stop_words"]) if not plain and corpus.any("speaker") else ()
-        speakers = corpus.speakers(asked) if asked else set[str]()
-        named = corpus.spoken_by(speakers) if speakers else set[int]()
-        matches = self._less_speakers(matches, speakers) if named else matches
+        speakers = corpus.spoken_by(asked) if asked else dict[str, set[int]]()
+        named = set[int]().union(*speakers.values())
+        matches = self._less_speakers(matches, speakers) if named and matches.names else matches
         dated = corpus.dated(window) if window else set[int]()
         factor, most = self._boosts(seen.memories, named, dated)
         if (window and not any(matches.holders(term) for term in self._analyzer.telling(matches.counts))
@@ -11255,10 +11254,10 @@ class AgentMemory:
                       if any(self._masked_turn(turn) != turn for turn in self._store.talk(name))]
             if fix:
                 self._store.change_talks(self._masked_turn)
+            if fix and found:
                 self._purge_due()
-        if fix:
-            self._purge()
         if fix and found:
+            self._purge()
             with self._store.lock():
                 self._store.forget_last_change()     # it holds the old texts
         return Examined(tuple(found), fix and bool(found))

@@ -27,7 +27,7 @@ def findings(memory: am.AgentMemory) -> Iterator[am.Finding]:
         unread = [log for log in held if cursor.known(log) is None]
         if held:
             yield am.Finding("agent", name, _counted(held, unread, cursor, memory), trouble=False)
-        elif name in integrate.AGENTS and integrate.integrated(name, site):
+        elif integrate.integrated(name, site):
             yield am.Finding("agent", name, "integrated; it has no session yet", trouble=False)
         if held and name == "claude-code":
             yield _vanishing(unread, agent.home, memory)

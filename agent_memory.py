@@ -483,6 +483,7 @@ class Hit(Record):
     flags: tuple[str, ...] = ()
     conflicts: tuple[Mapping[str, str], ...] = ()
     newer: str | None = None       # the newest memory that gives another value to the same, or says the opposite
+    project: str | None = None
     why: Mapping[str, Any] | None = None           # where it was asked for: what made the score
 
 
@@ -1924,6 +1925,7 @@ retrieval:
   rrf_k: 60                     # fusion of the lists by words and by meaning: 1 / (rrf_k + rank)
   candidates: 20                # best of each list that are fused
   rerank_candidates: 20         # best of the fused list that a reranker sees
+  days: local                   # whose days "yesterday" and --since mean: local (this machine's, by its TZ), utc, or +08:00
   hot_threshold: 5              # recalls from which a memory is hot …
   hot_boost: 1.1                # … and its BM25 score is multiplied by this
   min_score: 0.5                # BM25 score below which nothing is an answer; cosines count three times
@@ -1982,6 +1984,11 @@ retrieval:
   question_words: [who, whom, whose, what, which, when, where, why, how, is, are, was, were, do, does, did, has, have, had, can, could, will, would, should, may]
   # With a time, or a speaker, these ask for all of it: what happened last week.
   whatever: [happen, new, news, do, done, decide, discuss, talk, 发生, 做, 干, 定, 讨论, 聊, 说, 讲, 事, 事情, 新, 进展]
+  # … and these, what of it comes first: what did we decide last week.
+  categories:
+    decision: [decide, decided, decision, decisions, choose, chose, chosen, 决定, 决策, 定了, 选了]
+    preference: [prefer, prefers, preference, preferences, 偏好, 喜欢]
+    config: [config, configuration, configure, configured, setting, settings, 配置]
   # By these a text tells that something is otherwise than it was.
   changed: [now, instead, no longer, switch, switched, replace, replaces, replaced, moved, migrated, changed, postponed, 改为, 改成, 改用, 换成, 换为, 替换, 取代, 不再, 推迟, 提前]
   # What a question asks for by words, and the words, or digits, by which texts name it; in small letters, without signs.  Words for
@@ -4196,7 +4203,7 @@ def undated(text: str) -> str:
 #     last 2 weeks, 最近两周              from then to today   before …, … 之前         all before it
 #     since …, … 以来                     from then to today   until …                  to the end of it
 #
-# Days are those of UTC, as `created_at` is.
+# Whose days they are a Calendar knows; the terms of the day a memory was made are those of UTC, as `created_at` is.
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
@@ -4232,12 +4239,12 @@ class Window(Record):
                 yield f"@{day.month}-{day.day}", f"@y{day.year}-{day.month}"
                 day += timedelta(1)
 
-    def holder(self) -> Callable[[Memory], bool]:
-        """Whether a memory was made in these days, or its text names one of them."""
+    def holder(self, day: Callable[[str], str]) -> Callable[[Memory], bool]:
+        """Whether a memory was made in these days, or its text names one of them; `day` gives the day of a written time."""
         wanted = frozenset(self.terms())
 
         def holds(memory: Memory) -> bool:
-            known = {*dates_of(memory.content, memory.created_at[:10])}
+            known = {*dates_of(memory.content, day(memory.created_at))}
             return any((term,) in wanted or any((term, month) in wanted for month in known) for term in known)
         return holds
 
@@ -5183,6 +5190,47 @@ def stamp(now: datetime) -> str:
     return now.astimezone(_dates()[1]).isoformat(timespec="seconds")
 
 
+class Calendar:
+    """Whose days are meant: those of this machine (`local`, by its TZ), of `utc`, or so far from it (`+08:00`).
+
+    Raises ConfigError for any other name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._datetime, self._utc = _dates()
+        try:
+            self._zone = self._utc if name == "utc" else self._datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
+        except ValueError:
+            self._zone = None
+        if self._zone is None and name != "local":
+            raise ConfigError(f"retrieval.days: {in_short(name)}", "local, utc, or a distance from it such as +08:00")
+
+    def day(self, written: str) -> str:
+        """The day of a written time, as 2026-08-17; what stands at its beginning where it tells no time."""
+        try:
+            then = self._datetime.fromisoformat(written) if len(written) > 10 else None
+        except ValueError:
+            then = None
+        if then is None:
+            return written[:10]
+        then = then if then.tzinfo else then.replace(tzinfo=self._utc)
+        return str(then.astimezone(self._zone).isoformat())[:10]
+
+    def shared(self, window: Window) -> list[Window]:
+        """The days of UTC that lie in a window in part alone: where it begins and where it ends, unless that is at midnight."""
+        from datetime import timedelta
+        found = []
+        for day, more in (window.since, 0), (window.until, 1):
+            begins = self._datetime.fromisoformat(day) + timedelta(more)
+            try:
+                begins = (begins.replace(tzinfo=self._zone) if self._zone else begins).astimezone(self._utc)
+            except (OverflowError, OSError):                 # a year this machine knows no midnight of; nothing was made then
+                continue
+            if begins.hour or begins.minute:
+                found.append(Window(begins.isoformat()[:10], begins.isoformat()[:10]))
+        return found
+
+
 def age(written: str | None, now: datetime) -> float | None:
     """Days since a written time, negative when it lies ahead; None when it cannot be read."""
     from datetime import UTC, datetime
@@ -6044,14 +6092,14 @@ class Race:
             found.update([(term, share) for term, having in lane.rare_shares.items() if (share := having.get(number))])
         return found
 
-    def together(self, parts: Iterable[tuple[float, Mapping[str, float]]]) -> float:
-        """The score of a document to which others lend their terms: of the weight of each it gets 1 − Π (1 − lent · share) over
+    def together(self, parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+        """What each term adds to the score of a document to which others lend theirs: of its weight 1 − Π (1 − lent · share) over
         those who have it, itself with 1 (the noisy OR of Pearl, Probabilistic Reasoning in Intelligent Systems, 1988)."""
         missing: dict[str, float] = {}
         for lent, shares in parts:
             for term, share in shares.items():
                 missing[term] = missing.get(term, 1.0) * (1 - lent * share)
-        return sum([self._weights[term] * (1 - left) for term, left in missing.items()])
+        return {term: self._weights[term] * (1 - left) for term, left in missing.items()}
 
     def best(self, count: int, usable: Callable[[int], bool], factor: Callable[[int], float], most: float) -> dict[int, float]:
         """The best usable documents and some more; all there are when they are fewer.
@@ -6329,17 +6377,24 @@ class Corpus:
         near = [turns[places[near]] if 0 <= near < len(places) else [] for near in range(at - reach, at + reach + 1)]
         return [numbers if len(numbers) <= _CROWD else [] for numbers in near]
 
-    def dated(self, window: Window) -> set[int]:
-        """The documents of these days: made then, or whose text names such a day.  Of the profile `memory` only."""
-        holds = window.holder()
-        found = {number for number, memory in self.tail.items() if holds(memory)}
-        known: dict[str, set[int]] = {}                   # a month is asked for with each of its days
-        for terms in window.terms() if self.segments else ():
-            for term in terms:
-                if term not in known:
-                    known[term] = self.having("term", term)
-            found |= set[int].intersection(*(known[term] for term in terms))
-        return found
+    def dated(self, window: Window, calendar: Calendar, at: Callable[[int], Memory]) -> set[int]:
+        """The documents of these days: made then, or whose text names such a day.  Of the profile `memory` only.
+
+        Their terms have the days of UTC; those of a day that is shared with another window are read, by `at`.
+        """
+        holds, known = window.holder(calendar.day), dict[str, set[int]]()      # a month is asked for with each of its days
+
+        def having(window: Window) -> set[int]:
+            found = set[int]()
+            for terms in window.terms():
+                known.update({term: self.having("term", term) for term in terms if term not in known})
+                found |= set[int].intersection(*(known[term] for term in terms))
+            return found
+
+        doubtful = set[int]().union(*map(having, calendar.shared(window))) if self.segments else set[int]()
+        found = having(window) - doubtful if self.segments else set[int]()
+        found.update(number for number in doubtful if holds(at(number)))
+        return found.union(number for number, memory in self.tail.items() if holds(memory))
 
     def any(self, what: str) -> bool:
         """Whether a document has a turn; a speaker."""
@@ -9837,6 +9892,7 @@ class AgentMemory:
         rules = self.settings["retrieval"]
         if rules["profile"] not in ("memory", "seed"):
             raise ConfigError(f"retrieval.profile: {self.clean(str(rules['profile']))!r}", "profiles: memory, seed")
+        self.calendar = Calendar(rules["days"])
         self._ranking = {**rules, **rules[rules["profile"]]}         # with what the chosen profile has of its own
         self._analyzer = Analyzer(rules)
         self._store = Store(self.root, self.settings, self.now, chance, self._redactor, self._graph_of, self._analyzer)
@@ -9978,15 +10034,20 @@ class AgentMemory:
 
     def verify(self, id: str) -> Memory:
         """Confirm a memory by hand: it no longer leaves after a week, and what contradicts it is marked superseded."""
+        return self.verify_all([id])[0]
+
+    def verify_all(self, ids: Iterable[str]) -> tuple[Memory, ...]:
+        """Confirm several memories in one change: all of them, or none where one of these ids is unknown."""
         with self._store.transaction("verify") as draft:
-            memory = self._current(draft, id)
-            for link in memory.conflicts:
-                if other := draft.memories.get(link["memory_id"]):
-                    flags = tuple(dict.fromkeys((*other.flags, "superseded")))
-                    draft.put(replace(unlinked(other, memory.id), flags=flags))
-            verified = replace(memory, execution_verified=True, conflicts=(), flags=_released(memory.flags))
-            draft.put(verified)
-            return verified
+            found = {memory.id: None for id in ids for memory in [self._current(draft, id)]}
+            for id in found:
+                memory = draft.memories[id]
+                for link in memory.conflicts:
+                    if other := draft.memories.get(link["memory_id"]):
+                        flags = tuple(dict.fromkeys((*other.flags, "superseded")))
+                        draft.put(replace(unlinked(other, memory.id), flags=flags))
+                draft.put(replace(memory, execution_verified=True, conflicts=(), flags=_released(memory.flags)))
+            return tuple(draft.memories[id] for id in found)
 
     def edit(self, id: str, text: str | None = None, category: str | None = None, importance: int | None = None, *,
              project: str | None = None) -> Memory:
@@ -10234,12 +10295,16 @@ class AgentMemory:
     def _window(self, since: str | None, until: str | None) -> Window | None:
         if since is None and until is None:
             return None
-        today = stamp(self.now())[:10]
+        today = self._today()
         window = Window("1900-01-01" if since is None else day_of(since, today),
                         "2199-12-31" if until is None else day_of(until, today, last=True))
         if window.since > window.until:
             raise UsageError(f"nothing lies between {window.since} and {window.until}", "since is the earlier of both")
         return window
+
+    def _today(self) -> str:
+        """The day it is, where the user is."""
+        return self.calendar.day(stamp(self.now()))
 
     def _weighed(self, query: str, words: ByWords, meaning: Mapping[int, float], corpus: Corpus, shelf: Shelf) -> list[int]:
         """The documents of both lists, best first: (1 − weight) · score / highest + weight · cosine, and more for a text in
@@ -10329,10 +10394,10 @@ class AgentMemory:
         if window is None:
             return allowed
         if self._analyzer.seed:
-            holds = window.holder()
+            holds = window.holder(self.calendar.day)
             dated = {number for memory in shelf.values() if holds(memory) and (number := shelf.number(memory.id)) >= 0}
         else:
-            dated = corpus.dated(window)
+            dated = corpus.dated(window, self.calendar, shelf.at)
         return replace(allowed, only=dated if allowed.only is None else allowed.only & dated)
 
     def _query(self, query: str, room: str | None, top_k: int | None) -> tuple[Clean, int]:
@@ -10524,7 +10589,7 @@ class AgentMemory:
         said it, or when; and a little more for what is often recalled.
         """
         rules, rows, plain = self._ranking, seen.memories.rows, self._analyzer.seed
-        rest, window = (query, None) if plain else when(query, stamp(self.now())[:10])
+        rest, window = (query, None) if plain else when(query, self._today())
         count = count if plain else max(count, rules["expected"]["pool"] + 1)
         with self._mutex:
             scale = Scale(rules["k1"], rules["b"], len(rows), rows.total)
@@ -10534,20 +10599,17 @@ class AgentMemory:
         speakers = corpus.spoken_by(asked) if asked else dict[str, set[int]]()
         named = set[int]().union(*speakers.values())
         matches = self._less_speakers(matches, speakers) if named and matches.names else matches
-        dated = corpus.dated(window) if window else set[int]()
+        dated = corpus.dated(window, self.calendar, seen.memories.at) if window else set[int]()
         factor, most = self._boosts(seen.memories, named, dated)
         if (window and not any(matches.holders(term) for term in self._analyzer.telling(matches.counts))
                 or named and self._only_names(rest, speakers)):
-            # Nothing was asked but the time, or who said it, or by words nobody ever said: all of it, the latest first.
+            # Nothing was asked but the time, or who said it, or by words nobody ever said: all of it, the latest first; what was
+            # decided, before what else there is.
             meant = dated & named if window and named else dated or named
-            listed = self._latest(filter(allowed, meant), seen.memories)[:count]
+            listed = self._latest(filter(allowed, meant), seen.memories, self._categories(rest))[:count]
             return ByWords(listed, listed, matches, race, factor, {}, window, None, True, listed=True)
-        if corpus.any("turn") and not plain:
-            size = max(count, rules["pool"])
-            pool = [number for number, _ in foremost(race.best(size, allowed, factor, most), size)]
-            scores = self._lent(pool, race, corpus, seen.memories, allowed, factor)
-        else:
-            scores = race.best(count, allowed, factor, most)
+        talk = Talk(self._lends, race, corpus, seen.memories.at, allowed) if corpus.any("turn") and not plain else None
+        scores = talk.best(max(count, rules["pool"]), factor, most) if talk else race.best(count, allowed, factor, most)
         if plain and len(scores) < count:                # these are all there are
             scores |= {number: score for number, score in matches.faint(scores).items() if allowed(number)}
         best, fits = foremost(scores, count), dict[int, float]()
@@ -10558,7 +10620,7 @@ class AgentMemory:
             best = foremost({number: scores[number] for number, _ in best})
         ranked = answers(best, matches, rules) if certainty is None else best if certainty >= 0 else []
         heard = bool(ranked if plain else scores)
-        return ByWords(ranked, best, matches, race, factor, scores, window, certainty, heard, fits=fits)
+        return ByWords(ranked, best, matches, race, factor, scores, window, certainty, heard, fits=fits, talk=talk)
 
     def _less_speakers(self, matches: Matches, speakers: Iterable[str]) -> Matches:
         """The same matches; who speaks here is no name that has to be said."""
@@ -10583,31 +10645,17 @@ class AgentMemory:
         most = max(1.0, rules["hot_boost"]) * (max(1.0, rules["speaker"]) if named else 1.0)
         return factor, most * (max(1.0, rules["dated"]) if dated else 1.0)
 
-    def _latest(self, numbers: Iterable[int], shelf: Shelf) -> list[tuple[int, float]]:
-        """Documents without a score, the latest first."""
-        found = sorted(numbers, key=lambda number: (_made(shelf.at(number)), number), reverse=True)
+    def _latest(self, numbers: Iterable[int], shelf: Shelf, categories: Collection[str]) -> list[tuple[int, float]]:
+        """Documents without a score, those of these categories first, the latest first."""
+        found = sorted(numbers, key=lambda number: (shelf.at(number).category in categories, _made(shelf.at(number)), number),
+                       reverse=True)
         return [(number, 0.0) for number in found]
 
-    def _lent(self, pool: Iterable[int], race: Race, corpus: Corpus, shelf: Shelf, allowed: Allowed,
-              factor: Callable[[int], float]) -> dict[int, float]:
-        """The scores of these documents and of those up to two turns from them in their sessions, with the terms that the two
-        turns before and after each lend it: of a turn in several pieces, the most of each term."""
-        scores, known, lends = dict[int, float](), dict[int, dict[str, float]](), self._lends
-
-        def shares(number: int) -> dict[str, float]:
-            if number not in known:
-                known[number] = race.shares(number) if allowed(number) else {}
-            return known[number]
-
-        for number in pool:
-            near = corpus.around(number, turn_of(shelf.at(number)), 2 * _LENDING)
-            turns = [_most_of([*map(shares, numbers)]) for numbers in near]
-            for at in range(_LENDING, 3 * _LENDING + 1):
-                for each in near[at]:
-                    if each not in scores and allowed(each):
-                        around = [*turns[at - _LENDING:at], shares(each), *turns[at + 1:at + 1 + _LENDING]]
-                        scores[each] = factor(each) * race.together(zip(lends, around))
-        return {number: score for number, score in scores.items() if score > 0}
+    def _categories(self, query: str) -> set[str]:
+        """The categories that a question names: what did we decide."""
+        asked = f" {' '.join(_pattern(r'[a-z]+|[^a-z ]+').findall(compatible(query).casefold()))} "
+        return {category for category, words in self._ranking["categories"].items()
+                for word in words if (f" {word} " if word.isascii() else word) in asked}
 
     @cached_property
     def _lends(self) -> tuple[float, ...]:
@@ -10823,7 +10871,8 @@ class AgentMemory:
         return Hit(memory.id, self.harmless(memory.content), memory.room, memory.category, memory.importance,
                    memory.execution_verified, memory.created_at, memory.source and self.harmless(memory.source),
                    round(score, 6), round(words, 6),
-                   None if meaning is None else round(meaning, 6), rerank, memory.flags, memory.conflicts, why=why)
+                   None if meaning is None else round(meaning, 6), rerank, memory.flags, memory.conflicts,
+                   project=memory.project and self.harmless(memory.project), why=why)
 
     def _touch(self, ids: list[str]) -> None:
         """Count a recall; where we may not write, or another process is busy, the answer does not wait for it."""
@@ -11121,13 +11170,17 @@ class AgentMemory:
         return self._find(self._store.read().memories, id)
 
     def list(self, room: str | None = None, limit: int | None = None, quarantined: bool = False, *,
-             unverified: bool = False, project: str | None = None) -> tuple[Memory, ...]:
+             unverified: bool = False, project: str | None = None, since: str | None = None,
+             until: str | None = None) -> tuple[Memory, ...]:
         """Memories, newest first; or only those that were quarantined, for they try to command whoever reads them, that
-        nobody has verified, or that belong to a project or none."""
+        nobody has verified, that belong to a project or none, or that are of these days, as in `recall`."""
         self._check_room(room)
+        window = self._window(since, until)
+        holds = window.holder(self.calendar.day) if window else lambda memory: True
         here = [memory for memory in self._store.read().memories.values()
                 if room in (None, memory.room) and (not quarantined or "quarantined" in memory.flags)
-                and not (unverified and memory.execution_verified) and (not project or memory.project in (None, project))]
+                and not (unverified and memory.execution_verified) and (not project or memory.project in (None, project))
+                and holds(memory)]
         if limit is not None and limit < 1:
             raise UsageError(f"the limit is {limit}", "1 or more")
         here.reverse()                               # of one second, the later first
@@ -11363,6 +11416,7 @@ class ByWords(Record):
     heard: bool                                    # likeness of spelling has nothing to add
     listed: bool = False                           # all of those days, for nothing else was asked
     fits: Mapping[int, float] = {}                 # what the scores of the best were multiplied by, to look like answers
+    talk: Talk | None = None                       # what their sessions lent them
 
     @property
     def highest(self) -> float:
@@ -11374,12 +11428,53 @@ class ByWords(Record):
         return self.scores.get(number) or self.race.score(number) * self.factor(number)
 
     def why(self, number: int) -> dict[str, Any]:
-        """What made the score of a document: each term of its own, what its neighbours lent, what it was multiplied by."""
+        """What made the score of a document: each term of its own, what its neighbours lent, in all and of each term, and what it
+        was multiplied by."""
         terms = {term: self.matches.weight(term) * share for term, found in self.matches.postings.items()
                  if (share := found.get(number))}
         factor, own = self.factor(number) * self.fits.get(number, 1.0), sum(terms.values())
+        lent = self.talk.together(number) if self.talk and number in self.scores else {}
+        gained = {term: round(score - terms.get(term, 0.0), 4) for term, score in lent.items()}
         return {"terms": {term: round(score, 4) for term, score in terms.items()},
-                "lent": round(self.score_of(number) / factor - own, 4), "times": round(factor, 4)}
+                "lent": round(self.score_of(number) / factor - own, 4),
+                "lent_terms": {term: score for term, score in gained.items() if score > 0}, "times": round(factor, 4)}
+
+
+class Talk:
+    """What the turns around a memory in its session lend it of their terms, at one question."""
+
+    def __init__(self, lends: Sequence[float], race: Race, corpus: Corpus, at: Callable[[int], Memory], allowed: Allowed) -> None:
+        self._lends, self._race, self._corpus, self._at, self._allowed = lends, race, corpus, at, allowed
+        self._known: dict[int, dict[str, float]] = {}
+
+    def best(self, count: int, factor: Callable[[int], float], most: float) -> dict[int, float]:
+        """The scores of the best documents and of those up to two turns from them in their sessions, with the terms that the two
+        turns before and after each lend it: of a turn in several pieces, the most of each term.  As in `Race.best`."""
+        scores = dict[int, float]()
+        for number, _ in foremost(self._race.best(count, self._allowed, factor, most), count):
+            near, turns = self._around(number, 2 * _LENDING)
+            for at in range(_LENDING, 3 * _LENDING + 1):
+                for each in near[at]:
+                    if each not in scores and self._allowed(each):
+                        around = [*turns[at - _LENDING:at], self._shares(each), *turns[at + 1:at + 1 + _LENDING]]
+                        scores[each] = factor(each) * sum(self._race.together(zip(self._lends, around)).values())
+        return {number: score for number, score in scores.items() if score > 0}
+
+    def together(self, number: int) -> dict[str, float]:
+        """What each term adds to the score of a document, with what is lent."""
+        _, turns = self._around(number, _LENDING)
+        turns[_LENDING] = self._shares(number)
+        return self._race.together(zip(self._lends, turns))
+
+    def _around(self, number: int, reach: int) -> tuple[list[list[int]], list[Mapping[str, float]]]:
+        """The documents of its turn and of so many before and after, and what they have of the terms."""
+        near = self._corpus.around(number, turn_of(self._at(number)), reach)
+        return near, [_most_of([*map(self._shares, numbers)]) for numbers in near]
+
+    def _shares(self, number: int) -> dict[str, float]:
+        if number not in self._known:
+            self._known[number] = self._race.shares(number) if self._allowed(number) else {}
+        return self._known[number]
 
 
 def _most_of(several: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
@@ -11569,8 +11664,9 @@ def command(name: str, *options: tuple[tuple[str, ...], dict[str, Any]], show: C
 class Say:
     """Words for people in their language, coloured on a terminal."""
 
-    def __init__(self, chinese: bool, colour: bool, max_chars: int, harmless: Callable[[str], str]) -> None:
-        self._chinese, self._colour, self.max_chars, self.harmless = chinese, colour, max_chars, harmless
+    def __init__(self, chinese: bool, colour: bool, max_chars: int, memory: AgentMemory) -> None:
+        self._chinese, self._colour, self.max_chars = chinese, colour, max_chars
+        self.harmless, self.day = memory.harmless, memory.calendar.day
         self.asked = False                           # what would go was shown, and whether it may
 
     def __call__(self, text: str, **facts: Any) -> str:
@@ -11621,7 +11717,9 @@ def _mark(memory: Any, say: Say) -> str:
 
 def _one(memory: Any, say: Say, lead: str, limit: int) -> Iterator[str]:
     """A memory: a line of facts, then its text."""
-    facts = [memory.room, say("importance {n}", n=memory.importance), _mark(memory, say), memory.created_at[:10]]
+    facts = [memory.room, say("importance {n}", n=memory.importance), _mark(memory, say), say.day(memory.created_at)]
+    if memory.project:
+        facts.append(say("project {project}", project=say.harmless(memory.project)))
     if memory.source:
         facts.append(say("from {source}", source=say.harmless(memory.source)))
     facts = [" ".join(shown(fact).split()) for fact in facts]
@@ -11641,9 +11739,12 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
         if parts:                            # of a question about days alone there are none
             yield say.dim("   " + "  ".join(parts))
         if hit.why:
-            terms = "  ".join(f"{shown(term)} {score:.2f}" for term, score in hit.why["terms"].items())
+            terms, lent = ("  ".join(f"{shown(term)} {score:.2f}" for term, score in hit.why[name].items())
+                           for name in ("terms", "lent_terms"))
             yield say.dim("   " + say("of it: {terms}  lent {lent:.2f}  times {times:.2f}", terms=terms or "–",
                                       lent=hit.why["lent"], times=hit.why["times"]))
+            if lent:
+                yield say.dim("   " + say("lent by the turns around it: {terms}", terms=lent))
     if found.why:
         yield from _why(found.why, say)
     if found.degraded:
@@ -11686,8 +11787,7 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
     yield from _one(memory, say, "", 10 ** 9)
     yield say.dim("   " + say("category {category}  recalls {n}  made {at}", category=memory.category,
                               n=memory.access_count, at=shown(memory.created_at)))
-    known = [say("project {project}", project=shown(say.harmless(memory.project)))] if memory.project else []
-    known += [say("speaker {who}", who=say.word(say.harmless(memory.speaker)))] if memory.speaker else []
+    known = [say("speaker {who}", who=say.word(say.harmless(memory.speaker)))] if memory.speaker else []
     known += [say("said {at}", at=shown(memory.said_at))] if memory.said_at else []
     if known:
         yield say.dim("   " + "  ".join(" ".join(fact.split()) for fact in known))      # a line break in one would pose as ours
@@ -11841,7 +11941,8 @@ def _whole(text: str) -> int:
 at_least_one.__name__, none_or_more.__name__, _whole.__name__ = "count, 1 or more", "count, 0 or more", "whole number"
 _TEXT = arg("text", nargs="*", help="the text; - reads standard input")
 _FILE = arg("--file", metavar="F", help="read the text from a file")
-_ID = arg("id", help="an id, a unique part of one (4 characters or more), or a page's name")
+_ID_HELP = "an id, a unique part of one (4 characters or more), or a page's name"
+_ID = arg("id", help=_ID_HELP)
 _ROOM = arg("--room", metavar="R", help="only this room")
 _TOP = arg("--top-k", type=at_least_one, metavar="N", help="at most this many")
 _CHARS = arg("--max-chars", type=at_least_one, metavar="N", help="characters of recalled text to show in all")
@@ -11872,13 +11973,17 @@ def _project_of(args: Namespace) -> str | None:
     return "" if args.all else args.project
 
 
+_SINCE = arg("--since", metavar="DAY", help="made or speaking of then or later: 2026-08-17, 2026-08, yesterday, 上周")
+_UNTIL = arg("--until", metavar="DAY", help="… or earlier")
+
+
 @command("recall", _TEXT, _FILE, _ROOM, _TOP, _CHARS, arg("--no-touch", action="store_true", help="leave counts alone"),
-         arg("--since", metavar="DAY", help="made or speaking of then or later: 2026-08-17, 2026-08, yesterday, 上周"),
-         arg("--until", metavar="DAY", help="… or earlier"),
-         arg("--explain", action="store_true", help="tell what made each score, and what was cut"), _WITHIN, _ALL,
+         _SINCE, _UNTIL, arg("--explain", action="store_true", help="tell what made each score, and what was cut"), _WITHIN, _ALL,
          show=_show_recall)
 def _recall(memory: AgentMemory, args: Namespace) -> Recall:
     """Find memories by words and by meaning."""
+    if (args.since or args.until) and not args.text and not args.file:
+        raise UsageError("there is no text", "`list` takes --since and --until, too, and shows all of those days")
     return memory.recall(_text_of(args), args.room, args.top_k, touch=not args.no_touch, project=_project_of(args),
                          since=args.since, until=args.until, explain=args.explain)
 
@@ -11889,10 +11994,12 @@ def _vsearch(memory: AgentMemory, args: Namespace) -> Recall:
     return memory.vsearch(_text_of(args), args.top_k, room=args.room, project=_project_of(args))
 
 
-@command("verify", _ID, show=_show_memory)
-def _verify(memory: AgentMemory, args: Namespace) -> Memory:
-    """Confirm a memory by hand."""
-    return memory.verify(args.id)
+@command("verify", arg("ids", nargs="+", metavar="id", help=_ID_HELP),
+         show=lambda found, say: _show_memory(found, say) if isinstance(found, Memory) else _show_list(found, say))
+def _verify(memory: AgentMemory, args: Namespace) -> Memory | tuple[Memory, ...]:
+    """Confirm memories by hand: one, or several in one change."""
+    found = memory.verify_all(args.ids)
+    return found if len(args.ids) > 1 else found[0]
 
 
 @command("edit", _ID, arg("text", nargs="*", default=[], help="the new text; - reads standard input"), _FILE,
@@ -11935,7 +12042,7 @@ def _agreed(args: Namespace, lines: Iterable[str]) -> bool:
     return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
 
-@command("forget", arg("id", nargs="?", help="an id, a unique part of one (4 characters or more), or a page's name"),
+@command("forget", arg("id", nargs="?", help=_ID_HELP),
          arg("--source", metavar="S", help="all that came from S"), arg("--yes", action="store_true", help="do it without asking"),
          arg("--force", action="store_true", help="also more than half of the store"), show=_show_forgotten)
 def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | Forgotten:
@@ -12011,12 +12118,13 @@ def _show_list(memories: tuple[Memory, ...], say: Say) -> Iterator[str]:
 @command("list", _ROOM, arg("--limit", type=at_least_one, metavar="N", help="only the newest N"),
          arg("--quarantined", action="store_true", help="only what tries to command whoever reads it"),
          arg("--unverified", action="store_true", help="only what nobody has verified"),
-         arg("--project", metavar="P", help="only what belongs to P or to no project"), show=_show_list)
+         arg("--project", metavar="P", help="only what belongs to P or to no project"), _SINCE, _UNTIL, show=_show_list)
 def _list_memories(memory: AgentMemory, args: Namespace) -> tuple[Memory, ...]:
     """List memories, newest first."""
     if args.project == "":
         raise UsageError("--project is empty", "name a project, or leave --project out")
-    return memory.list(args.room, args.limit, args.quarantined, unverified=args.unverified, project=args.project)
+    return memory.list(args.room, args.limit, args.quarantined, unverified=args.unverified, project=args.project,
+                       since=args.since, until=args.until)
 
 
 @command("get", _ID, show=_show_memory)
@@ -12245,6 +12353,7 @@ CHINESE = {
     "found {ids}": "找到 {ids}",
     "questions": "问题", "silent": "无答", "never": "未存", "false": "误答",
     "of it: {terms}  lent {lent:.2f}  times {times:.2f}": "其中：{terms}  邻近 {lent:.2f}  倍数 {times:.2f}",
+    "lent by the turns around it: {terms}": "前后几轮所借：{terms}",
     "asked for: {terms}": "查询词：{terms}",
     "days: {since} to {until}": "日期：{since} 至 {until}",
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
@@ -12409,8 +12518,7 @@ def _say(memory: AgentMemory, args: Namespace) -> Say:
     """How to speak: --lang, $AGENT_MEMORY_LANG or the locale; colour where a terminal and the user like it."""
     chinese = spoken_language(args.lang or memory.settings.choice("LANG"), memory.settings.environment) == "zh"
     limit = getattr(args, "max_chars", None) or memory.settings["output"]["max_chars"]
-    return Say(chinese, sys.stdout.isatty() and not memory.settings.environment.get("NO_COLOR"), limit,
-               memory.harmless)
+    return Say(chinese, sys.stdout.isatty() and not memory.settings.environment.get("NO_COLOR"), limit, memory)
 
 
 def _told(data: Any, say: Say, name: str = "") -> Any:
@@ -12497,11 +12605,12 @@ def _simply_parsed(entry: Command, words: list[str]) -> Namespace | None:
 def _placed(texts: list[str], takes: Mapping[str, Mapping[str, Any]], given: dict[str, Any]) -> bool:
     """Whether the texts of a command line are as many as its command takes; puts them where they belong."""
     for name in (name for name in takes if not name.startswith("-")):
-        if takes[name].get("nargs") == "*":
+        many = takes[name].get("nargs")
+        if many == "*" or many == "+" and texts:
             given[name], texts = texts, []
         elif texts:
             given[name], *texts = texts
-        elif takes[name].get("nargs") != "?":
+        elif many != "?":
             return False
     return not texts
 

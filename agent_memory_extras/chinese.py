@@ -360,6 +360,9 @@ verified is true or false, and a source is text ⇒ verified 应为 true 或 fal
 there is nothing to remember: the text is empty ⇒ 没有可记的内容：文本为空
 there is no text ⇒ 没有给出文本
 give the text, --file F, or - to read it ⇒ 请给出文本、--file F，或用 - 从标准输入读取
+`list` takes --since and --until, too, and shows all of those days ⇒ `list` 也接受 --since 和 --until，并列出那些天的全部记忆
+retrieval.days: {} ⇒ retrieval.days：{}
+local, utc, or a distance from it such as +08:00 ⇒ 可用 local、utc，或与 UTC 的时差如 +08:00
 the source is empty ⇒ 来源为空
 name what the memories came from ⇒ 请写明记忆的来源
 nothing came from {} ⇒ 没有来自 {} 的记忆
@@ -459,7 +462,7 @@ made or speaking of then or later: 2026-08-17, 2026-08, yesterday, 上周 ⇒
 tell what made each score, and what was cut ⇒ 说明每个分数从哪来、什么被挡下
 Find memories by words and by meaning. ⇒ 按词和语义查找记忆。
 Find memories by meaning alone, with their cosine. ⇒ 只按语义查找，给出余弦值。
-Confirm a memory by hand. ⇒ 人工确认一条记忆。
+Confirm memories by hand: one, or several in one change. ⇒ 人工确认记忆：一条，或一次确认几条。
 the new text; - reads standard input ⇒ 新文本；- 表示从标准输入读取
 Change the words, the category, the importance or the project of a memory. ⇒ 修改一条记忆的文本、类别、重要性或项目。
 only tell ⇒ 只预览

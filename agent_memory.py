@@ -434,15 +434,25 @@ class Memory(Record):
     updated_at: str | None = None                        # when it was last said again in other words
     history: tuple[Mapping[str, str], ...] = ()          # earlier wordings: {"content", "at"}
     conflicts: tuple[Mapping[str, str], ...] = ()        # {"memory_id", "entity", "type"}
-    updates: tuple[str, ...] = ()                        # ids of alike memories that differ in a value
+    updates: tuple[str, ...] = ()                        # ids of alike memories that differ in a value, and of what superseded it
     dismissed: tuple[str, ...] = ()                      # ids it may contradict, for somebody let both stand
     session: str | None = None
     seq: int | None = None
     speaker: str | None = None
     project: str | None = None
-    said_at: str | None = None                           # when it was said, if that is not when it was kept
+    said_at: str | None = None                           # when it was last said, if that is not when it was kept
     flags: tuple[str, ...] = ()
     extra: str = ""                                      # front matter lines of the user's own, kept as they are
+
+    @property
+    def said(self) -> str:
+        """When it was said, as far as is known: the time that yesterday, --since and a date in a question mean."""
+        return self.said_at or self.created_at
+
+    @property
+    def last_said(self) -> str:
+        """When it was said last, in these words or others: of two that contradict each other the later is the newer."""
+        return self.said_at or self.updated_at or self.created_at
 
 
 class Kept(Record):
@@ -484,6 +494,8 @@ class Hit(Record):
     conflicts: tuple[Mapping[str, str], ...] = ()
     newer: str | None = None       # the newest memory that gives another value to the same, or says the opposite
     project: str | None = None
+    speaker: str | None = None
+    said_at: str | None = None
     why: Mapping[str, Any] | None = None           # where it was asked for: what made the score
 
 
@@ -495,6 +507,7 @@ class Recall(Record):
     degraded: str | None
     results: tuple[Hit, ...]
     why: Mapping[str, Any] | None = None           # where it was asked for: the terms, the days, the floor, what it cut
+    more: int = 0                                  # how many more there are of the days, or the speaker, all of which was asked for
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.results)
@@ -1959,7 +1972,7 @@ retrieval:
     # CMRC .630 to .669, recall@5 of LoCoMo .612 to .629.
     expected:
       pool: 10                  # so many are looked at
-      newer: 0.75               # share of an older one's score from which a newer one that tells of a change comes first
+      newer: 0.6                # share of an older one's score from which a newer one that tells of a change comes first
       type: 0.4                 # for each of `answer_types` that the query asks for and the text names
       focus: 0.3                # share of a Chinese query's characters that a text has, the last ones most
       topic: 0.15               # where a text begins with the first two characters of a Chinese query
@@ -1990,7 +2003,7 @@ retrieval:
     preference: [prefer, prefers, preference, preferences, 偏好, 喜欢]
     config: [config, configuration, configure, configured, setting, settings, 配置]
   # By these a text tells that something is otherwise than it was.
-  changed: [now, instead, no longer, switch, switched, replace, replaces, replaced, moved, migrated, changed, postponed, 改为, 改成, 改用, 换成, 换为, 替换, 取代, 不再, 推迟, 提前]
+  changed: [now, instead, no longer, switch, switched, switching, replace, replaces, replaced, moved, moving, migrated, changed, postponed, delayed, slipped, bumped, upgraded, raised, lowered, renamed, 现在, 改为, 改成, 改用, 改由, 换成, 换为, 替换, 取代, 代替, 升级到, 升到, 不再, 推迟, 延期, 延后, 提前]
   # What a question asks for by words, and the words, or digits, by which texts name it; in small letters, without signs.  Words for
   # times are no names for the floor.
   answer_types:
@@ -4146,8 +4159,8 @@ def _unaccented(word: str) -> str:
     return unicodedata.normalize("NFC", bare)
 
 
-def _day_terms(year: object, month: object, day: object) -> list[str]:
-    """The terms of a date; what is not known of it is None."""
+def _day_terms(year: int, month: int, day: int) -> list[str]:
+    """The terms of a date; what is not known of it is 0."""
     known = {f"@m{month}": month, f"@{month}-{day}": month and day, f"@y{year}-{month}": year and month, f"@y{year}": year}
     return [term for term, whole in known.items() if whole]
 
@@ -4166,8 +4179,9 @@ def _written_dates() -> re.Pattern[str]:
                     rf"|(?<![\w.-]){year}(?![\w.:-]*\d)")
 
 
-def _dates_in(text: str) -> Iterator[tuple[int, int, list[str]]]:
-    """The dates in a text, written the ISO way, in English or in Chinese: where each begins and ends, and its terms."""
+def _dates_in(text: str) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
+    """The dates in a text, written the ISO way, in English or in Chinese: where each begins and ends, and its year, month and day,
+    0 where it does not say."""
     low = text.casefold()
     if not _pattern(r"\d").search(low) and not any(name[:3] in low for name in _MONTHS):
         return
@@ -4178,12 +4192,12 @@ def _dates_in(text: str) -> Iterator[tuple[int, int, list[str]]]:
         month = month or month_2 or name and 1 + [known[:3] for known in _MONTHS].index(name[:3].casefold())
         day = day or day_2 or day_3 or day_4
         if (not month or 1 <= int(month) <= 12) and (not day or 1 <= int(day) <= 31):
-            yield found.start(), found.end(), _day_terms(year or year_2 or year_3, month and int(month), day and int(day))
+            yield found.start(), found.end(), (int(year or year_2 or year_3 or 0), int(month or 0), int(day or 0))
 
 
 def date_terms(text: str) -> list[str]:
     """The terms of the dates in a text, written the ISO way, in English or in Chinese."""
-    return [term for _, _, terms in _dates_in(text) for term in terms]
+    return [term for _, _, date in _dates_in(text) for term in _day_terms(*date)]
 
 
 def undated(text: str) -> str:
@@ -4244,7 +4258,7 @@ class Window(Record):
         wanted = frozenset(self.terms())
 
         def holds(memory: Memory) -> bool:
-            known = {*dates_of(memory.content, day(memory.created_at))}
+            known = {*dates_of(memory.content, day(memory.said))}
             return any((term,) in wanted or any((term, month) in wanted for month in known) for term in known)
         return holds
 
@@ -4287,6 +4301,28 @@ def when(query: str, today: str) -> tuple[str, Window | None]:
     elif side or side_zh:
         start, end = date(1970, 1, 1), start - timedelta(1) if side != "until" else end
     return f"{low[:found.start()]} {low[found.end():]}".strip(), Window(start.isoformat(), end.isoformat())
+
+
+def named_days(query: str, today: str) -> tuple[str, Window | None]:
+    """A query without the dates that it writes out, and the days of the first: a day, a month, a year, or Friday; where it names
+    no year, the last such that are not to come.  None where it names none."""
+    from datetime import date, timedelta
+    low, now = compatible(query), date.fromisoformat(today)
+    if weekday := _pattern(rf"(?i)\bon ({'|'.join(_DAYS)})\b|(?:周|星期|礼拜)([一二三四五六日天])").search(low):
+        at = _DAYS.index(weekday[1].casefold()) if weekday[1] else "一二三四五六日".index(weekday[2].replace("天", "日"))
+        day = (now - timedelta((now.weekday() - at) % 7)).isoformat()
+        return f"{low[:weekday.start()]} {low[weekday.end():]}", Window(day, day)
+    for begin, end, (year, month, day_of_month) in _dates_in(low):
+        if low[begin:end].isalpha() and not low[:begin].casefold().endswith("in "):
+            continue                                       # what April said
+        year = year or now.year - ((month, day_of_month) > (now.month, now.day))
+        try:
+            first = date(year, month or 1, day_of_month or 1)
+        except ValueError:
+            continue
+        last = first if day_of_month else _month_after(year, month or 12) - timedelta(1)
+        return undated(low), Window(first.isoformat(), last.isoformat())
+    return query, None
 
 
 def _chinese_number(text: str) -> int:
@@ -4399,7 +4435,7 @@ class Analyzer:
 
     def terms_of(self, memory: Memory) -> Counter[str]:
         """The terms of a memory, and how often it has each."""
-        return self.counted(memory.content, memory.created_at[:10])
+        return self.counted(memory.content, memory.said[:10])
 
     def _counted(self, text: str, day: str) -> Counter[str]:
         if self.seed:
@@ -4486,7 +4522,7 @@ class Analyzer:
                     chunks[chunk] = self._wanted(chunk, words, hints)
                 for term in chunks[chunk]:
                     found[term][id] = found[term].get(id, 0) + 1
-            days = dates_of(text, memory.created_at[:10]) if dates else []
+            days = dates_of(text, memory.said[:10]) if dates else []
             for term in dates:
                 if term in days:
                     found[term][id] = days.count(term)
@@ -4706,19 +4742,20 @@ class Expected:
         return fits | self._newer({id: score * fits[id] for id, score in ranked[:pool] if id in fits}, fits, known)
 
     def _newer(self, scores: Mapping[K, float], fits: Mapping[K, float], known: Mapping[K, Memory]) -> dict[K, float]:
-        """Of these what tells of a change, and has all of the query that an older one has, with the factor that puts it first."""
-        days = {id: memory.created_at[:10] for id, memory in known.items()}
-        changes = [id for id in known if days[id] > min(days.values()) and self._tells_of_change(known[id].content)]
-        if not changes:
-            return {}
-        had = {id: {term for term, found in self._matches.postings.items() if id in found} for id in known}
+        """Of these what tells of a change, or is like an older one but for a value, or is as good, and has all of the query that
+        the older one has, with the factor that puts it first."""
+        when = {id: (memory.last_said, memory.seq or 0) for id, memory in known.items()}
+        found = {term: having for term, having in self._matches.postings.items() if len(term) == 1 or not _is_gram(term)}
+        had = {id: {term for term, having in found.items() if id in having} for id in known}
         raised = dict(scores)
-        for id in sorted(changes, key=lambda id: days[id]):          # of two changes the later comes before the earlier
-            before = [raised[old] for old in known if days[old] < days[id] and had[old] <= had[id]
-                      and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old]]
+        for id in sorted(known, key=when.__getitem__):               # of two changes the later comes before the earlier
+            changes = self._tells_of_change(known[id].content)
+            before = [raised[old] for old in known if when[old] < when[id] and had[old] <= had[id]
+                      and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old]
+                      and (changes or known[old].id in known[id].updates or scores[id] > scores[old] - 1e-9)]
             if before:
                 raised[id] = 1.001 * max(before)
-        return {id: fits[id] * raised[id] / scores[id] for id in changes}
+        return {id: fits[id] * raised[id] / scores[id] for id in known if raised[id] != scores[id]}
 
     def _tells_of_change(self, text: str) -> bool:
         return _has(_spaced(self._folded(text[:_JUDGED])), self._changed)
@@ -5233,13 +5270,24 @@ class Calendar:
 
 def age(written: str | None, now: datetime) -> float | None:
     """Days since a written time, negative when it lies ahead; None when it cannot be read."""
+    then = _read_time(written)
+    return None if then is None else (now - then).total_seconds() / 86_400
+
+
+def in_utc(written: str) -> str:
+    """A written time as we write it; a day alone, or what cannot be read, as it is."""
+    then = _read_time(written) if len(written) > 10 else None
+    return written if then is None else stamp(then)
+
+
+def _read_time(written: str | None) -> datetime | None:
+    """A written time, of UTC where it names no zone; None when it is none."""
     from datetime import UTC, datetime
     try:
         then = datetime.fromisoformat((written or "").replace("Z", "+00:00"))
     except (ValueError, AttributeError):
         return None
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return (now - then).total_seconds() / 86_400
+    return then if then.tzinfo else then.replace(tzinfo=UTC)
 
 
 def date_trouble(memory: Memory, now: datetime) -> str:
@@ -5382,7 +5430,7 @@ def document(memory: Memory, terms: Mapping[str, int], asserted: Iterable[str], 
 def wording(memory: Memory) -> int:
     """A checksum of all that a document depends on: while it stays, the memory keeps its document."""
     from zlib import crc32
-    parts = (memory.room, memory.project, "quarantined" in memory.flags, memory.created_at[:10], memory.session, memory.seq,
+    parts = (memory.room, memory.project, "quarantined" in memory.flags, memory.said[:10], memory.session, memory.seq,
              memory.speaker, memory.content)
     return crc32("\0".join(map(str, parts)).encode("utf-8", "surrogatepass"))
 
@@ -7915,10 +7963,11 @@ class Store:
         room = edited.room if edited.room in self._settings.rooms and edited.category == category else ""
         if old and category != old.category and room == old.room or not room:
             room = mapping[category]
-        history = edited.history
+        history, said_at = edited.history, edited.said_at
         if old and edited.content != old.content and [one["content"] for one in history[-1:]] != [old.content]:
             history = (*history, {"content": old.content, "at": stamp(self._now())})      # unless a cut-short commit wrote it
-        return replace(edited, id=id, category=category, room=room, history=history,
+            said_at = stamp(self._now()) if said_at and said_at == old.said_at else said_at
+        return replace(edited, id=id, category=category, room=room, history=history, said_at=said_at,
                        importance=min(10, max(1, edited.importance)), access_count=max(0, edited.access_count),
                        created_at=edited.created_at or (old.created_at if old else stamp(self._now())))
 
@@ -9947,6 +9996,10 @@ class AgentMemory:
             raise UsageError(f"seq is {self.clean(repr(seq))}", "a whole number")      # a row that holds it could not be read again
         if not content.strip():
             raise UsageError("there is nothing to remember: the text is empty", "give the text, --file F, or - to read it")
+        if said := provenance.get("said_at"):
+            if age(said, self.now()) is None:
+                raise UsageError(f"said_at cannot be read: {in_short(self.clean(str(said)))}", "such as 2026-08-17T10:00:00+00:00")
+            provenance["said_at"] = in_utc(said)
         masked: dict[str, Any] = {key: self.clean(value) if isinstance(value, str) else value
                                   for key, value in {"source": source, **provenance}.items()}
         labels = [content, *(value for value in masked.values() if isinstance(value, Clean))]
@@ -10045,7 +10098,9 @@ class AgentMemory:
                 for link in memory.conflicts:
                     if other := draft.memories.get(link["memory_id"]):
                         flags = tuple(dict.fromkeys((*other.flags, "superseded")))
-                        draft.put(replace(unlinked(other, memory.id), flags=flags))
+                        other = replace(unlinked(other, id), flags=flags)
+                        draft.put(replace(other, updates=(*other.updates, id)))              # by which it is superseded
+                        memory = replace(memory, updates=tuple(dict.fromkeys((*memory.updates, other.id))))
                 draft.put(replace(memory, execution_verified=True, conflicts=(), flags=_released(memory.flags)))
             return tuple(draft.memories[id] for id in found)
 
@@ -10062,6 +10117,7 @@ class AgentMemory:
             if made.content != memory.content:
                 edited = replace(edited, content=made.content, redacted=made.redacted, flags=made.flags,
                                  execution_verified=made.execution_verified, updated_at=made.created_at,
+                                 said_at=memory.said_at and made.created_at,
                                  history=(*memory.history, {"content": memory.content, "at": made.created_at}))
             draft.put(edited)
             return edited
@@ -10268,10 +10324,11 @@ class AgentMemory:
         if not seen.memories:
             self._store.warn(f"there is no memory yet in {self.root}")
         corpus = self._corpus(seen, asked=True)
-        allowed = self._within(self._window(since, until), self._allowed(corpus, room, project), corpus, seen.memories)
+        window = self._window(since, until)
+        allowed = self._within(window, self._allowed(corpus, room, project), corpus, seen.memories)
         fusion = {} if self._analyzer.seed else self._chosen.fused or {}
         most = max(fusion.get("candidates", rules["candidates"]), limit)
-        words = self._by_words(clean, seen, corpus, allowed, most)
+        words = self._by_words(clean, seen, corpus, allowed, most, window)
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, words.heard, most)
         if words.listed:
             fused = [number for number, _ in words.ranked]
@@ -10281,16 +10338,16 @@ class AgentMemory:
             best = [number for number, _ in words.ranked], list(meaning)[:rules["candidates"]]
             fused = [number for number, _ in rrf_merge(best, rules["rrf_k"])]
         order, reranked, unranked = self._reranked(clean, fused, seen.memories)
-        hits = tuple(self._hit(seen.memories.at(number), words.score_of(number), meaning.get(number), reranked.get(number),
-                               words.why(number) if explain else None)
-                     for number in order[:limit])
-        hits = self._newer_first(hits, seen.memories)
+        order = order[:limit] if words.listed else self._with_successors(order, limit, seen.memories, allowed)
+        hits = self._newer_first([
+            self._hit(seen.memories.at(number), words.score_of(number), meaning.get(number), reranked.get(number),
+                      words.why(number) if explain else None) for number in order], words, seen.memories)
         told = self._told(words, seen.memories, {hit.id for hit in hits}) if explain else None
         if touch and hits:
             self._touch([hit.id for hit in hits])
         self._store.keep_ready()
         self._index()
-        return Recall(clean, backend, degraded or unranked, hits, told)
+        return Recall(clean, backend, degraded or unranked, hits, told, max(0, words.listed - len(hits)))
 
     def _window(self, since: str | None, until: str | None) -> Window | None:
         if since is None and until is None:
@@ -10345,21 +10402,40 @@ class AgentMemory:
             found[number] = cosine * words.factor(number)
         return found
 
-    def _newer_first(self, hits: tuple[Hit, ...], shelf: Shelf) -> tuple[Hit, ...]:
-        """The results, each told of the newest memory that contradicts it; where that one is among them and as good, it comes
-        first, and what a person called wrong comes last."""
-        told: list[Hit] = []
-        for hit in hits:
-            memory = shelf[hit.id]
-            opposed = {link["memory_id"] for link in memory.conflicts}
-            # Of one second, the later document is the newer.
-            age = {one.id: (_made(one), shelf.number(one.id)) for id in (hit.id, *opposed) if (one := shelf.get(id))}
-            newest = max(age, key=age.__getitem__)
-            told.append(replace(hit, newer=newest) if newest != memory.id else hit)
+    def _successor(self, memory: Memory, shelf: Shelf) -> str | None:
+        """The newest memory that contradicts one, or that a person verified in its place; None where it is the newest itself."""
+        if "superseded" in memory.flags:
+            opposed = [one for id in memory.updates
+                       if (one := shelf.get(id)) and one.execution_verified and "superseded" not in one.flags]
+        else:
+            opposed = [memory, *(one for link in memory.conflicts if (one := shelf.get(link["memory_id"])))]
+        # Of one second, the later document is the newer.
+        newest = max(opposed, key=lambda one: (one.last_said, shelf.number(one.id)), default=memory)
+        return newest.id if newest.id != memory.id else None
+
+    def _with_successors(self, order: Sequence[int], limit: int, shelf: Shelf, allowed: Allowed) -> list[int]:
+        """Documents, each followed by its successor where that one is none of them: it may say the same in other words.  The
+        first `limit`."""
+        known, found = {*order[:limit]}, list[int]()
+        for number in order[:limit]:
+            found.append(number)
+            newer = self._successor(shelf.at(number), shelf)
+            after = shelf.number(newer) if newer else number
+            if after not in known and allowed(after):
+                known.add(after)
+                found.append(after)
+        return found[:limit]
+
+    def _newer_first(self, hits: Sequence[Hit], words: ByWords, shelf: Shelf) -> tuple[Hit, ...]:
+        """The results, each told of its successor; where that one is among them and as good, or has all of the query that it
+        has, it comes first, and what a person called wrong comes last."""
+        told = [replace(hit, newer=self._successor(shelf[hit.id], shelf)) for hit in hits]
+        had = {hit.id: words.terms_of(shelf.number(hit.id)) for hit in told} if any(hit.newer for hit in told) else {}
         for hit in [hit for hit in told if hit.newer or "superseded" in hit.flags]:
             at = told.index(hit)
-            better = [other for other in told[at + 1:] if other.score >= 0.9 * hit.score and (
-                other.id == hit.newer or "superseded" in hit.flags and "superseded" not in other.flags)]
+            better = [other for other in told[at + 1:] if
+                      other.id == hit.newer and (other.score >= 0.9 * hit.score or had[other.id] >= had[hit.id])
+                      or "superseded" in hit.flags and "superseded" not in other.flags and other.score >= 0.9 * hit.score]
             if better:
                 told.insert(told.index(better[-1]), told.pop(at))
         return tuple(told)
@@ -10584,12 +10660,13 @@ class AgentMemory:
 
     # ── by words ──
 
-    def _by_words(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed, count: int) -> ByWords:
+    def _by_words(self, query: Clean, seen: Snapshot, corpus: Corpus, allowed: Allowed, count: int,
+                  within: Window | None = None) -> ByWords:
         """The best documents by their BM25 score, with some of what was said before and after; more where the query names who
-        said it, or when; and a little more for what is often recalled.
+        said it, or when; and a little more for what is often recalled.  `within`: the days that alone may answer.
         """
         rules, rows, plain = self._ranking, seen.memories.rows, self._analyzer.seed
-        rest, window = (query, None) if plain else when(query, self._today())
+        rest, window, alone = self._days_asked(query, within)
         count = count if plain else max(count, rules["expected"]["pool"] + 1)
         with self._mutex:
             scale = Scale(rules["k1"], rules["b"], len(rows), rows.total)
@@ -10601,13 +10678,13 @@ class AgentMemory:
         matches = self._less_speakers(matches, speakers) if named and matches.names else matches
         dated = corpus.dated(window, self.calendar, seen.memories.at) if window else set[int]()
         factor, most = self._boosts(seen.memories, named, dated)
-        if (window and not any(matches.holders(term) for term in self._analyzer.telling(matches.counts))
+        if (alone or window and not any(matches.holders(term) for term in self._analyzer.telling(matches.counts))
                 or named and self._only_names(rest, speakers)):
             # Nothing was asked but the time, or who said it, or by words nobody ever said: all of it, the latest first; what was
             # decided, before what else there is.
-            meant = dated & named if window and named else dated or named
-            listed = self._latest(filter(allowed, meant), seen.memories, self._categories(rest))[:count]
-            return ByWords(listed, listed, matches, race, factor, {}, window, None, True, listed=True)
+            meant = [*filter(allowed, dated & named if window and named else dated or named)]
+            listed = self._latest(meant, seen.memories, self._categories(rest))[:count]
+            return ByWords(listed, listed, matches, race, factor, {}, window, None, True, listed=len(meant))
         talk = Talk(self._lends, race, corpus, seen.memories.at, allowed) if corpus.any("turn") and not plain else None
         scores = talk.best(max(count, rules["pool"]), factor, most) if talk else race.best(count, allowed, factor, most)
         if plain and len(scores) < count:                # these are all there are
@@ -10621,6 +10698,17 @@ class AgentMemory:
         ranked = answers(best, matches, rules) if certainty is None else best if certainty >= 0 else []
         heard = bool(ranked if plain else scores)
         return ByWords(ranked, best, matches, race, factor, scores, window, certainty, heard, fits=fits, talk=talk)
+
+    def _days_asked(self, query: str, within: Window | None) -> tuple[str, Window | None, bool]:
+        """A query without what it says of the time in words, the days it means, and whether it asks for all of these days."""
+        if self._analyzer.seed:
+            return query, None, False
+        rest, window = when(query, self._today())
+        bare, named = named_days(rest, self._today())
+        if self._analyzer.asks(bare):
+            return rest, window, False
+        days = window or named or within
+        return rest, days, days is not None
 
     def _less_speakers(self, matches: Matches, speakers: Iterable[str]) -> Matches:
         """The same matches; who speaks here is no name that has to be said."""
@@ -10647,7 +10735,7 @@ class AgentMemory:
 
     def _latest(self, numbers: Iterable[int], shelf: Shelf, categories: Collection[str]) -> list[tuple[int, float]]:
         """Documents without a score, those of these categories first, the latest first."""
-        found = sorted(numbers, key=lambda number: (shelf.at(number).category in categories, _made(shelf.at(number)), number),
+        found = sorted(numbers, key=lambda number: (shelf.at(number).category in categories, shelf.at(number).last_said, number),
                        reverse=True)
         return [(number, 0.0) for number in found]
 
@@ -10872,7 +10960,8 @@ class AgentMemory:
                    memory.execution_verified, memory.created_at, memory.source and self.harmless(memory.source),
                    round(score, 6), round(words, 6),
                    None if meaning is None else round(meaning, 6), rerank, memory.flags, memory.conflicts,
-                   project=memory.project and self.harmless(memory.project), why=why)
+                   project=memory.project and self.harmless(memory.project),
+                   speaker=memory.speaker and self.harmless(memory.speaker), said_at=memory.said_at, why=why)
 
     def _touch(self, ids: list[str]) -> None:
         """Count a recall; where we may not write, or another process is busy, the answer does not wait for it."""
@@ -10972,7 +11061,8 @@ class AgentMemory:
             if age(row["created_at"], self.now()) is None:
                 raise UsageError(f"created_at cannot be read: {in_short(row['created_at'])}")
             # An old date alone must not make the next prune take it: its seven days begin today.
-            made = replace(made, created_at=str(row["created_at"]), updated_at=made.created_at)
+            made = replace(made, created_at=str(row["created_at"]), updated_at=made.created_at,
+                           said_at=made.said_at or in_utc(str(row["created_at"])))
         if merge:
             return self._keep(draft, made).outcome
         draft.put(replace(made, id=self._store.new_id(draft)))
@@ -11184,7 +11274,7 @@ class AgentMemory:
         if limit is not None and limit < 1:
             raise UsageError(f"the limit is {limit}", "1 or more")
         here.reverse()                               # of one second, the later first
-        return tuple(sorted(here, key=lambda memory: memory.created_at, reverse=True)[:limit])
+        return tuple(sorted(here, key=lambda memory: memory.said, reverse=True)[:limit])
 
     def foremost(self, rooms: Collection[str], project: str | None = None) -> Iterator[Memory]:
         """The memories of some rooms and of a project or none: the most important, verified and latest first.
@@ -11192,8 +11282,10 @@ class AgentMemory:
         A large store is read only as far as it is asked.
         """
         ranked = self._store.by_rank(rooms, project)
-        if ranked is None:                                   # `list` is by date already, and the sort is stable
-            here = (memory for memory in self.list() if memory.room in rooms)
+        if ranked is None:
+            here = [memory for memory in self._store.read().memories.values() if memory.room in rooms]
+            here.reverse()                                   # of one second, the later first
+            here.sort(key=lambda memory: memory.created_at, reverse=True)
             ranked = iter(sorted(here, key=lambda memory: (-memory.importance, not memory.execution_verified)))
         return (memory for memory in ranked if not project or memory.project in (None, project))
 
@@ -11414,7 +11506,7 @@ class ByWords(Record):
     window: Window | None                          # the days that the query names
     certain: float | None                          # how sure it is that there is an answer; 0 is the floor
     heard: bool                                    # likeness of spelling has nothing to add
-    listed: bool = False                           # all of those days, for nothing else was asked
+    listed: int = 0                                # how many there are of those days, where nothing else was asked
     fits: Mapping[int, float] = {}                 # what the scores of the best were multiplied by, to look like answers
     talk: Talk | None = None                       # what their sessions lent them
 
@@ -11426,6 +11518,10 @@ class ByWords(Record):
     def score_of(self, number: int) -> float:
         """The score of any document."""
         return self.scores.get(number) or self.race.score(number) * self.factor(number)
+
+    def terms_of(self, number: int) -> set[str]:
+        """Those words and characters of the query that a document has."""
+        return {term for term, found in self.matches.postings.items() if number in found and not (_is_gram(term) and len(term) > 1)}
 
     def why(self, number: int) -> dict[str, Any]:
         """What made the score of a document: each term of its own, what its neighbours lent, in all and of each term, and what it
@@ -11484,10 +11580,6 @@ def _most_of(several: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
     return {name: max(each.get(name, 0.0) for each in several) for name in {name for each in several for name in each}}
 
 
-def _made(memory: Memory) -> str:
-    return memory.updated_at or memory.created_at
-
-
 def _talk_name(agent: str, session: str) -> str:
     """The file of a conversation, which tells nothing of it but the agent."""
     from hashlib import sha256
@@ -11500,7 +11592,7 @@ _BATCH = 128                         # rows of an import that are written togeth
 _PURGE = "purge.due"                 # in cache/ while something forgotten may stand there
 _LENDING = 2                         # turns to each side that lend: `_lends` says how much
 _SPELT = 8                           # fewer texts are counted sooner than a file is read or written
-_INDEX_FORM = 2                      # changes when what is indexed of a memory does
+_INDEX_FORM = 3                      # changes when what is indexed of a memory does
 
 
 def merged(old: Memory, new: Memory) -> Memory:
@@ -11508,22 +11600,25 @@ def merged(old: Memory, new: Memory) -> Memory:
 
         old          new          wording     verified
         verified     unverified   the old     stays so
+        anything     said before  the old     if either is
         anything     else         the new     if either is
     """
-    keeps = old.execution_verified and not new.execution_verified or old.content == new.content
+    late = new.last_said >= old.last_said
+    keeps = old.execution_verified and not new.execution_verified or old.content == new.content or not late
     better = old if keeps else new
     history = old.history if keeps else (*old.history, {"content": old.content, "at": new.created_at})
     category = new.category if old.category == "general" else old.category
+    said_at = (new if late else old).last_said if old.said_at or new.said_at else None
     if old.source is None and old.session is None:        # nobody knows where the old came from
         old = replace(old, source=new.source, **{field: getattr(new, field) for field in _PROVENANCE})
     return replace(
         old, content=better.content, redacted=better.redacted, history=history, category=category,
         room=new.room if category == new.category else old.room, importance=max(old.importance, new.importance),
         execution_verified=old.execution_verified or new.execution_verified,
-        updated_at=new.created_at if new.created_at != old.created_at else old.updated_at)
+        updated_at=new.created_at if new.created_at != old.created_at else old.updated_at, said_at=said_at)
 
 
-_WORDING = ("content", "redacted", "history", "updated_at")
+_WORDING = ("content", "redacted", "history", "updated_at", "said_at")
 
 
 def taken_back(before: Memory, put: Memory | None, now: Memory | None) -> Memory:
@@ -11717,7 +11812,8 @@ def _mark(memory: Any, say: Say) -> str:
 
 def _one(memory: Any, say: Say, lead: str, limit: int) -> Iterator[str]:
     """A memory: a line of facts, then its text."""
-    facts = [memory.room, say("importance {n}", n=memory.importance), _mark(memory, say), say.day(memory.created_at)]
+    facts = [memory.room, say("importance {n}", n=memory.importance), _mark(memory, say),
+             say.day(memory.said_at or memory.created_at)]
     if memory.project:
         facts.append(say("project {project}", project=say.harmless(memory.project)))
     if memory.source:
@@ -11745,6 +11841,8 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
                                       lent=hit.why["lent"], times=hit.why["times"]))
             if lent:
                 yield say.dim("   " + say("lent by the turns around it: {terms}", terms=lent))
+    if found.more:
+        yield say("and {n} more: --top-k shows them", n=found.more)
     if found.why:
         yield from _why(found.why, say)
     if found.degraded:
@@ -12354,6 +12452,7 @@ CHINESE = {
     "questions": "问题", "silent": "无答", "never": "未存", "false": "误答",
     "of it: {terms}  lent {lent:.2f}  times {times:.2f}": "其中：{terms}  邻近 {lent:.2f}  倍数 {times:.2f}",
     "lent by the turns around it: {terms}": "前后几轮所借：{terms}",
+    "and {n} more: --top-k shows them": "还有 {n} 条：用 --top-k 显示",
     "asked for: {terms}": "查询词：{terms}",
     "days: {since} to {until}": "日期：{since} 至 {until}",
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",

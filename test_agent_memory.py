@@ -5652,6 +5652,105 @@ class When(Spec):
                 self.assertEqual(len(self.memory.recall(query, touch=False)), 1)
         self.assertEqual(len(self.memory.recall("what did we decide yesterday", touch=False)), 0)
 
+    SUCCESSORS = [("CI runs Node 20", "CI runs Node 22", "node version in CI"),
+                  ("The session TTL is 30 minutes", "The session TTL is now 2 hours", "session TTL"),
+                  ("Our CI uses GitHub Actions", "Our CI uses Buildkite instead of GitHub Actions", "what does our CI use"),
+                  ("部署用 Jenkins", "部署改用 Argo Workflows", "部署用什么"),
+                  ("报表由李娜负责", "报表现在由赵敏负责", "报表谁负责"),
+                  ("The launch is on December 12", "Launch slipped to December 19", "when is the launch"),
+                  ("We decided to use Stripe", "Switching from Stripe to Adyen, finance got a better rate", "Stripe")]
+
+    def test_what_was_said_later_comes_first_on_the_same_day_too(self) -> None:
+        for days in (2 / 86400, 5):
+            for old, new, question in self.SUCCESSORS:
+                with self.subTest(new, days=days):
+                    shutil.rmtree(self.root, ignore_errors=True)
+                    memory = self.reopen()
+                    memory.remember("the printer is upstairs")
+                    memory.remember(old)
+                    self.days_pass(days)
+                    memory.remember(new)
+                    self.assertEqual([hit.content for hit in memory.recall(question)], [new, old])
+
+    def test_when_something_was_said_counts_and_not_when_it_was_kept(self) -> None:
+        late = self.memory.remember("the api port is 8090", said_at="2026-08-14T08:00:00+08:00").id
+        self.days_pass(1)
+        early = self.memory.remember("the api port is 8080", said_at="2026-08-10T08:00:00+00:00").id
+        for tail in (10 ** 9, 1):
+            memory = self.reopen(config={"store": {"tail": tail}})
+            memory.sync()
+            with self.subTest(tail=tail):
+                found = memory.recall("which api port", touch=False)
+                self.assertEqual([(hit.id, hit.newer) for hit in found], [(late, None), (early, late)])
+                days = {"since": "2026-08-10", "until": "2026-08-10"}
+                self.assertEqual([hit.id for hit in memory.recall("which api port", touch=False, **days)], [early])
+                self.assertEqual([hit.id for hit in memory.recall("what happened", touch=False, **days)], [early])
+                self.assertEqual([hit.id for hit in memory.recall("what was said on 2026-08-14", touch=False)], [late])
+                self.assertEqual(len(memory.recall("the api port", since="2026-08-17", touch=False)), 0)
+                self.assertEqual([one.id for one in memory.list()], [late, early])
+        self.assertEqual(self.memory.get(late).said_at, "2026-08-14T00:00:00+00:00")
+        with self.assertRaises(am.UsageError):
+            self.memory.remember("the fair is soon", said_at="soon")
+
+    def test_an_older_wording_that_comes_in_late_does_not_replace_the_newer(self) -> None:
+        kept = self.memory.remember("we deploy the gateway on Fridays, always", said_at="2026-08-14T08:00:00+00:00").id
+        again = self.memory.remember("We deploy the gateway on Fridays always", said_at="2026-08-10T08:00:00+00:00")
+        self.assertEqual((again.id, again.outcome), (kept, "unchanged"))
+        self.assertEqual(self.memory.get(kept).content, "we deploy the gateway on Fridays, always")
+        self.assertEqual(self.memory.get(kept).said_at, "2026-08-14T08:00:00+00:00")
+        self.memory.remember("We deploy the gateway on Fridays always", said_at="2026-08-15T08:00:00+00:00")
+        self.assertEqual(self.memory.get(kept).said_at, "2026-08-15T08:00:00+00:00")
+        self.memory.edit(kept, "we deploy the gateway on Mondays")
+        self.assertEqual(self.memory.get(kept).said_at, am.stamp(self.today))
+        self.memory.undo()
+        self.assertEqual(self.memory.get(kept).said_at, "2026-08-15T08:00:00+00:00")
+
+    def test_a_successor_in_other_words_is_shown_beside_what_it_succeeds(self) -> None:
+        old = self.memory.remember("We decided to use Stripe for payments").id
+        self.days_pass(1)
+        new = self.memory.remember("Switching from Stripe to Adyen, finance got a better rate").id
+        question = "which payment provider do we use"
+        self.assertEqual([(hit.id, hit.newer) for hit in self.memory.recall(question)], [(old, new), (new, None)])
+        self.assertEqual([hit.id for hit in self.memory.recall(question, top_k=1)], [old])
+        self.memory.verify(new)
+        found = self.memory.recall(question)
+        self.assertEqual([(hit.id, hit.newer) for hit in found], [(old, new), (new, None)])
+        self.assertIn("superseded", found[0].flags)
+        self.memory.forget(new)
+        self.assertEqual([(hit.id, hit.newer) for hit in self.memory.recall(question)], [(old, None)])
+
+    NAMED = {"what happened on 2026-08-10": "2026-08-10", "2026年8月10日发生了什么": "2026-08-10", "8月10日做了什么": "2026-08-10",
+             "what did we do on Aug 10?": "2026-08-10", "what happened on August 10th, 2025": "2025-08-10",
+             "what happened on Friday": "2026-08-14", "周日发生了什么": "2026-08-16", "what happened on Monday": "2026-08-17",
+             "what happened in November": ("2025-11-01", "2025-11-30"), "8月发生了什么": ("2026-08-01", "2026-08-31"),
+             "what happened in 2025": ("2025-01-01", "2025-12-31"), "what did May say": None, "12月31日": "2025-12-31",
+             "what happened on 2026-02-30": None, "which port": None}
+
+    def test_a_day_that_is_written_out_is_known(self) -> None:
+        for text, days in self.NAMED.items():
+            with self.subTest(text):
+                rest, window = am.named_days(text, "2026-08-17")
+                self.assertEqual(rest == text, window is None)
+                self.assertEqual(window and (window.since, window.until), (days, days) if isinstance(days, str) else days)
+
+    def test_all_of_a_day_is_listed_where_nothing_else_is_asked(self) -> None:
+        for number in range(8):
+            self.memory.remember(f"item {number} of the {'abcdefgh'[number] * 4} list")
+        self.days_pass(3)
+        self.memory.remember("CI runs Node 17")
+        for question, expected in (("what happened on 2026-08-17", 8), ("8月17日发生了什么", 8), ("what happened on Aug 17", 8),
+                                   ("what happened on Monday", 8), ("what happened on Thursday", 1), ("what happened in July", 0),
+                                   ("发生了什么", 0)):
+            with self.subTest(question):
+                found = self.memory.recall(question, touch=False)
+                self.assertEqual(len(found) + found.more, expected)
+                self.assertLessEqual(len(found), 5)
+        for question in ("what happened", "发生了什么"):
+            self.assertEqual(len(self.memory.recall(question, since="2026-08-18", touch=False)), 1)
+        self.assertIn("\nand 3 more: --top-k shows them\n", self.say("recall", "what happened on 2026-08-17").out)
+        self.assertNotIn("more: --top-k", self.say("recall", "what happened on 2026-08-17", "--top-k", "8").out)
+        self.assertEqual(self.memory.recall("which Node on 2026-08-20")[0].content, "CI runs Node 17")
+
     def test_years_nobody_means_are_refused(self) -> None:
         self.memory.remember("database")
         for since, until in ((None, "9999-12-31"), ("0001", None), ("", None), (None, ""), (None, "2026-13"), ("2026-00", None)):

@@ -3929,7 +3929,7 @@ class Language:
         told = found["link"].strip() and not plain or _pattern(r"\d").search(value)
         if told and not self._search(clause, "deny", "drop"):
             clause = self._of("about").sub(" ", clause) if self._search(clause, "about") else clause
-            words = _pattern(rf"{_WORD}|{HAN}+").findall(f"{clause} {found['of'] or ''}")
+            words = _pattern(rf"{_WORD}|{HAN}+").findall(f"{clause} {found['of'] or ''} {found['user'] or ''}")
             owner = [word for word in words if word not in self._graph["small_words"]][-3:]
             entity = " ".join([*owner, self._canonical[cue[0]]])
             yield Assertion(entity, True, self._value(value), " ".join([*owner, sentence[slice(*cue.span())]]))
@@ -3974,7 +3974,7 @@ class Language:
         value = rf"(?:「[^「」\n]+」|(?:[~.]{{0,2}}/)?{_WORD}(?::\d+)*+(?:\s*{units})?)"
         return _pattern(rf"(?:\s+(?:of|for)\s+(?:the\s+)?(?P<of>{_NAME}))?"
                         rf"(?P<link>(?:\s*(?:{assign}|(?:从|由|from)\s*{value}(?=\s*{assign}))){{0,6}}+)"
-                        rf"\s*(?P<value>{value})")
+                        rf"\s*(?P<value>{value})(?:\s+for\s+(?:(?:the|our)\s+)?(?P<user>{_NAME}))?")
 
     # ── names ──
 
@@ -4308,7 +4308,8 @@ def named_days(query: str, today: str) -> tuple[str, Window | None]:
     no year, the last such that are not to come.  None where it names none."""
     from datetime import date, timedelta
     low, now = compatible(query), date.fromisoformat(today)
-    if weekday := _pattern(rf"(?i)\bon ({'|'.join(_DAYS)})\b|(?:周|星期|礼拜)([一二三四五六日天])").search(low):
+    weekdays = rf"(?i)\bon ({'|'.join(_DAYS)})\b|(?:周|星期|礼拜)([一二三四五六日天])"
+    if any(map(low.casefold().__contains__, ("day", "周", "期", "拜"))) and (weekday := _pattern(weekdays).search(low)):
         at = _DAYS.index(weekday[1].casefold()) if weekday[1] else "一二三四五六日".index(weekday[2].replace("天", "日"))
         day = (now - timedelta((now.weekday() - at) % 7)).isoformat()
         return f"{low[:weekday.start()]} {low[weekday.end():]}", Window(day, day)
@@ -4745,14 +4746,21 @@ class Expected:
         """Of these what tells of a change, or is like an older one but for a value, or is as good, and has all of the query that
         the older one has, with the factor that puts it first."""
         when = {id: (memory.last_said, memory.seq or 0) for id, memory in known.items()}
-        found = {term: having for term, having in self._matches.postings.items() if len(term) == 1 or not _is_gram(term)}
-        had = {id: {term for term, having in found.items() if id in having} for id in known}
+        had: dict[K, set[str]] = {}
+        terms = [(term, found) for term, found in self._matches.postings.items() if len(term) == 1 or not _is_gram(term)]
+
+        def words_of(id: K) -> set[str]:
+            if id not in had:
+                had[id] = {term for term, found in terms if id in found}
+            return had[id]
+
         raised = dict(scores)
         for id in sorted(known, key=when.__getitem__):               # of two changes the later comes before the earlier
             changes = self._tells_of_change(known[id].content)
-            before = [raised[old] for old in known if when[old] < when[id] and had[old] <= had[id]
+            before = [raised[old] for old in known if when[old] < when[id]
                       and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old]
-                      and (changes or known[old].id in known[id].updates or scores[id] > scores[old] - 1e-9)]
+                      and (changes or known[old].id in known[id].updates or scores[id] > scores[old] - 1e-9)
+                      and words_of(old) <= words_of(id)]
             if before:
                 raised[id] = 1.001 * max(before)
         return {id: fits[id] * raised[id] / scores[id] for id in known if raised[id] != scores[id]}
@@ -11471,13 +11479,17 @@ class AgentMemory:
 # ── what the verbs are made of ──
 
 def project_of(cwd: str) -> str | None:
-    """The project of a folder: the name of the nearest one above it that has a .git, else its own; none for ~ and /."""
+    """The project of a folder: the name of the nearest one above it that has a .git, else its own; none for ~ and /.  A worktree of
+    git is of the repository that it was made from."""
     cwd = os.path.normpath(cwd) if os.path.isabs(cwd) else ""
     folder, home = cwd, os.path.normpath(os.path.expanduser("~"))
     while folder not in ("", home) and not os.path.lexists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         folder = above if above != folder else ""
     found = cwd if folder in ("", home) else folder            # a .git in ~ holds settings, not everything below
+    pointer = os.path.join(found, ".git")
+    made_from = (_bytes(pointer) or b"").partition(b"/.git/worktrees/") if found and os.path.isfile(pointer) else (b"", b"", b"")
+    found = os.fsdecode(made_from[0].removeprefix(b"gitdir:").strip()) if made_from[1] else found
     return os.path.basename(found) or None if found != home else None
 
 

@@ -6423,8 +6423,25 @@ class Large(Spec):
             scores[memory.id] = boost * sum((rules["k1"] + 1) * weights[term] * part for term, part in earned.items())
         pool = rules["expected"]["pool"]
         bar = sorted([*scores.values(), *[0.0] * (pool + 1)], reverse=True)[pool]
-        return {memory.id: score * (self.fit(query, memory.content, weights) if score > bar + 1e-9 else 1)
-                for memory in held if (score := scores[memory.id]) > 0}
+        found = {memory.id: score * (self.fit(query, memory.content, weights) if score > bar + 1e-9 else 1)
+                 for memory in held if (score := scores[memory.id]) > 0}
+        words = {term for term in asked if not (HAS_HAN(term) and len(term) > 1)}
+        best = {memory: found[memory.id] for memory in held if memory.id in found and scores[memory.id] > bar + 1e-9}
+        return found | self.raised(best, {memory.id: words & bags[memory.id].keys() for memory in held})
+
+    def raised(self, found: dict[am.Memory, float], had: dict[str, set[str]]) -> dict[str, float]:
+        """The scores of the best, what was said later put before what it changes, gives another value, or equals."""
+        scores = {memory.id: score for memory, score in found.items()}
+        bar = SHIPPED["retrieval"]["memory"]["expected"]["newer"]
+        for one in sorted(found, key=lambda one: (one.last_said, one.seq or 0)):
+            low = f" {re.sub('[^0-9a-z]', ' ', MEMORY.folded(one.content))} "
+            changes = any(word in MEMORY.folded(one.content) if HAS_HAN(word) else f" {word} " in low
+                          for word in SHIPPED["retrieval"]["changed"])
+            over = [scores[old.id] for old in found if (old.last_said, old.seq or 0) < (one.last_said, one.seq or 0)
+                    and had[old.id] <= had[one.id] and found[one] >= bar * found[old]
+                    and found[one] <= scores[old.id] and (changes or old.id in one.updates or found[one] > found[old] - 1e-9)]
+            scores[one.id] = 1.001 * max(over) if over else scores[one.id]
+        return scores
 
     def fit(self, query: str, text: str, weights: dict[str, float]) -> float:
         """What the score of one of the best is multiplied by, for it looks like an answer."""
@@ -6458,7 +6475,9 @@ class Large(Spec):
                         with self.subTest(query, content=hit.content):
                             self.assertAlmostEqual(hit.kw_score or expected.get(hit.id, 0.0), expected.get(hit.id, 0.0), places=5)
                     if found.results and found[0].kw_score:
-                        self.assertEqual({hit.id for hit in found.results}, expected.keys())
+                        successors = {hit.newer for hit in found.results}            # they may have no word of the query
+                        self.assertEqual({hit.id for hit in found.results if hit.kw_score or hit.id not in successors},
+                                         expected.keys())
         self.assertGreater(asked, 300)
 
     def test_whatever_is_done_it_answers_as_a_full_reading_does(self) -> None:
@@ -8048,7 +8067,7 @@ class Commands(Spec):
         self.assertIn("\n   speaker user  said 2026-08-16T10:00:00+00:00\n", self.say("get", id).out)
         self.assertIn("\n   说话人 用户  说于 2026-08-16T10:00:00+00:00\n", self.say("get", id, "--lang", "zh").out)
         for words in (["get", id], ["list"], ["recall", "deploy on Fridays"]):
-            self.assertIn("  unverified  2026-08-17  project shop\n", self.say(*words).out)
+            self.assertIn("  unverified  2026-08-16  project shop\n", self.say(*words).out)
 
     def test_what_is_of_some_days_is_listed_without_words(self) -> None:
         for text in ("the printer is upstairs", "the fair is on 2026-08-17", "the lift is out of order"):

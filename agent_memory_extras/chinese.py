@@ -357,6 +357,8 @@ seq is {} ⇒ seq 不能是 {}
 importance is {} ⇒ 重要性不能是 {}
 a whole number from 1 to 10 ⇒ 应为 1 到 10 的整数
 verified is true or false, and a source is text ⇒ verified 应为 true 或 false，source 应为文本
+said_at cannot be read: {} ⇒ said_at 读不懂：{}
+such as 2026-08-17T10:00:00+00:00 ⇒ 例如 2026-08-17T10:00:00+00:00
 there is nothing to remember: the text is empty ⇒ 没有可记的内容：文本为空
 there is no text ⇒ 没有给出文本
 give the text, --file F, or - to read it ⇒ 请给出文本、--file F，或用 - 从标准输入读取
@@ -454,6 +456,8 @@ the project it belongs to ⇒ 所属项目
 Keep a text. ⇒ 记住一段文本。
 only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT) ⇒
     只看属于 P 或不属于任何项目的（默认 $AGENT_MEMORY_PROJECT）
+only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT, with --write else that of the file's folder) ⇒
+    只看属于 P 或不属于任何项目的（默认 $AGENT_MEMORY_PROJECT；用 --write 时否则取该文件所在目录的项目）
 whatever project it belongs to ⇒ 不分项目
 leave counts alone ⇒ 不计使用次数
 made or speaking of then or later: 2026-08-17, 2026-08, yesterday, 上周 ⇒

@@ -46,7 +46,7 @@ def block(memory: am.AgentMemory, kept: Iterable[am.Memory | am.Hit], chars: int
     ids, missed = [], 0
     for one in filter(tellable, kept):
         said = _one_line(memory.harmless(one.content), rules["each"])
-        line = f"- {said} [{', '.join(_marks(one))}]"
+        line = f"- {said} [{_marks(one, memory.calendar)}]"
         if said not in lines and len(line) < left:
             lines[said] = line
             left -= len(line) + 1
@@ -56,10 +56,11 @@ def block(memory: am.AgentMemory, kept: Iterable[am.Memory | am.Hit], chars: int
     return Block(FENCE.format(lines="\n".join([FOREWORD, *lines.values()])) if lines else "", tuple(ids))
 
 
-def _marks(one: am.Memory | am.Hit) -> list[str]:
+def _marks(one: am.Memory | am.Hit, calendar: am.Calendar) -> str:
     """What a reader must know of a memory before it trusts it."""
-    opposed = [f"contradicted by {link['memory_id']}" for link in one.conflicts]
-    return [one.room, "verified" if one.execution_verified else "unverified", *opposed, one.id]
+    known = [one.room, "verified" if one.execution_verified else "unverified", calendar.day(one.said_at or one.created_at), one.id]
+    opposed = ", ".join(link["memory_id"] for link in one.conflicts)
+    return ", ".join(known) + (f"; contradicted by {opposed}" if opposed else "")
 
 
 def _one_line(text: str, limit: int) -> str:
@@ -107,7 +108,8 @@ def _show(told: Block, say: am.Say) -> Iterator[str]:
 
 
 @am.command("context", am.arg("query", nargs="*", help="what it is about; without it, what matters always"),
-            am.arg("--project", metavar="P", help="only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT)"),
+            am.arg("--project", metavar="P", help="only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT, with "
+                                                  "--write else that of the file's folder)"),
             am.arg("--chars", type=am.at_least_one, metavar="N", help="characters at most (context.chars)"),
             am.arg("--write", metavar="FILE", help="put it between markers into FILE: AGENTS.md, CLAUDE.md …"),
             am.arg("--remove", metavar="FILE", help="take it out of FILE"), show=_show)
@@ -117,8 +119,10 @@ def _context(memory: am.AgentMemory, args: Namespace) -> Block:
         raise am.UsageError("--write or --remove, not both")
     if args.remove:
         return write(args.remove, Block("", ()), remove=True)
-    query = " ".join(args.query)
-    told = about(memory, query, args.project, args.chars) if query else standing(memory, args.project, args.chars)
+    query, project = " ".join(args.query), args.project
+    if args.write and project is None:                         # what is in a project's file is of that project or of none
+        project = memory.settings.choice("PROJECT") or am.project_of(os.path.dirname(os.path.abspath(args.write)))
+    told = about(memory, query, project, args.chars) if query else standing(memory, project, args.chars)
     return write(args.write, told) if args.write else told
 
 

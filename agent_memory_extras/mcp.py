@@ -117,8 +117,8 @@ def parameters(settings: am.Settings) -> dict[str, dict[str, Any]]:
         "since": text("Only what was made then or later, or speaks of it: 2026-08-17, 2026-08, yesterday, 上周"),
         "until": text("The same, then or earlier"),
         "source": text("Where it comes from: a file, an address, a ticket"),
-        "project": text("The project it belongs to (default: the one this server was started for). Recall then finds what belongs "
-                        "to it or to none"),
+        "project": text("The project it belongs to (default: that of the folder this server was started in; preferences belong to "
+                        "none). Recall looks everywhere unless you name one; then it finds what belongs to it or to none"),
     }
 
 
@@ -284,10 +284,17 @@ class Server:
         known = checked({} if given is None else given, schema_of(TOOLS[name], parameters(self._memory.settings)))
         return self._tried(lambda: self._done(name, known))
 
+    def _project(self, category: object) -> str | None:
+        """What a memory belongs to that names no project: $AGENT_MEMORY_PROJECT, else the folder we were started in, unless its
+        category is of the person."""
+        settings = self._memory.settings
+        here = None if category in settings["digest"]["personal"] else am.project_of(os.getcwd())
+        return settings.choice("PROJECT") or here
+
     def _done(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """A verb's result, as text and for clients that know it as data."""
         if name == "remember":
-            given = {"project": self._memory.settings.choice("PROJECT") or None, **given}
+            given = {"project": self._project(given.get("category")), **given}
         if name in ("get", "verify") and "quarantined" in self._memory.get(**given).flags:
             raise Held
         result = getattr(self._memory, name)(**given)

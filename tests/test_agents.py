@@ -308,7 +308,7 @@ class Hooked(Agent):
         while len(self.memory.list()) < 2 and time.monotonic() < end:
             time.sleep(0.2)                                # the digest runs by itself, after the agent has ended
 
-        self.assertRegex(told, r"<agent-memory>.*- 偏好：回答用中文 \[prefs, verified, mem_.*</agent-memory>")
+        self.assertRegex(told, r"<agent-memory>.*- 偏好：回答用中文 \[prefs, verified, \d{4}-\d\d-\d\d, mem_.*</agent-memory>")
         self.assertEqual({kept.content for kept in self.memory.list()}, {"偏好：回答用中文", "决定：使用 PostgreSQL 16 作为数据库"})
         self.assertEqual(log.read_text(encoding="utf-8") if log.exists() else "", "")
 

@@ -42,7 +42,7 @@ class Told(unittest.TestCase):
         self.assertEqual([line.partition(" [")[0] for line in lines[2:-1]],
                          ["- we chose Postgres for orders", "- we chose SQLite for the cache", "- 偏好：回答用中文"])
         self.assertEqual((lines[0], lines[-1]), ("<agent-memory>", "</agent-memory>"))
-        self.assertIn("[decisions, verified, mem_", lines[2])
+        self.assertRegex(lines[2], r" \[decisions, verified, \d{4}-\d\d-\d\d, mem_\w+\]$")
 
     def test_the_project_of_the_environment_counts_whatever_is_asked(self) -> None:
         self.memory.remember("the shop takes Stripe", "config", project="shop")
@@ -100,8 +100,19 @@ class Told(unittest.TestCase):
         newer = self.memory.remember("the port is 5433", "config").id
 
         for told in (context.standing(self.memory), context.about(self.memory, "which port is it, 5432 or 5433")):
-            self.assertIn(f"5432 [configs, unverified, contradicted by {newer}, {older}]", told.text)
-            self.assertIn(f"5433 [configs, unverified, contradicted by {older}, {newer}]", told.text)
+            for text, id, other in (("5432", older, newer), ("5433", newer, older)):
+                self.assertRegex(told.text, rf"{text} \[configs, unverified, [\d-]+, {id}; contradicted by {other}\]")
+
+    def test_a_file_is_told_what_belongs_to_its_folder_or_to_none(self) -> None:
+        for text, project in (("we chose Vue", "shop"), ("we chose React", "blog"), ("we chose tabs", None)):
+            self.memory.remember(text, "decision", project=project)
+        for folder, words, expected in (("shop", [], {"Vue", "tabs"}), ("shop", ["--project", "blog"], {"React", "tabs"}),
+                                        ("else", [], {"tabs"})):
+            path = self.folder / folder / "AGENTS.md"
+            path.parent.mkdir(exist_ok=True)
+            with self.subTest(folder, words=words):
+                self.assertEqual(self.say("context", "--write", str(path), *words)[0], 0)
+                self.assertEqual({word for word in ("Vue", "React", "tabs") if word in path.read_text()}, expected)
 
     def test_a_project_sees_its_own_and_what_belongs_to_none(self) -> None:
         for text, project in (("we chose Vue", "shop"), ("we chose React", "blog"), ("we chose tabs", None)):

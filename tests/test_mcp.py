@@ -4,6 +4,7 @@
 """
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -250,7 +251,7 @@ class Tools(Spoken):
         self.assertIn("remembered", said)
         (kept,) = self.memory.list()
 
-        self.assertEqual((kept.importance, kept.source, kept.category, kept.project), (8, None, "general", None))
+        self.assertEqual((kept.importance, kept.source, kept.category), (8, None, "general"))
         self.assertEqual(self.answer(frame("tools/call", {"name": "stats", "arguments": None}))["result"]["isError"], False)
         self.assertEqual(self.answer(frame("tools/call", {"name": "stats"}))["result"]["isError"], False)
 
@@ -341,6 +342,18 @@ class Calls(Spoken):
         self.assertIn("Vue", self.text("recall", query="front end"))
         self.assertNotIn("React", self.text("recall", query="front end", project=""))
         self.assertIn("React", self.text("recall", query="front end", project="blog"))
+
+    def test_what_names_no_project_is_of_the_folder_the_server_was_started_in(self) -> None:
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory())) / "shop"
+        folder.mkdir()
+        with contextlib.chdir(folder):
+            self.call("remember", text="we chose Vue for the front end", category="decision")
+            self.call("remember", text="偏好：回答用中文", category="preference")
+            self.call("remember", text="we chose React for the front end", category="decision", project="blog")
+            self.assertIn("project blog", self.text("recall", query="front end"))
+
+        self.assertEqual({kept.content.split(" for ")[0]: kept.project for kept in self.memory.list()},
+                         {"we chose Vue": "shop", "偏好：回答用中文": None, "we chose React": "blog"})
 
     def test_room_number_and_days_are_the_verbs_own(self) -> None:
         for n in range(4):

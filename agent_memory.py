@@ -638,6 +638,7 @@ class Stats(Record):
     root: str
     total: int
     rooms: Mapping[str, int]
+    projects: Mapping[str, int]          # the others belong to none
     verified: int
     unverified: int
     hot: int
@@ -11215,6 +11216,7 @@ class AgentMemory:
             root=self.root, total=len(memories),
             rooms={room.name: room.memories for room in self.rooms()} | Counter(
                 memory.room for memory in memories if memory.room not in self.settings.rooms),
+            projects=dict(sorted(Counter(self.harmless(memory.project) for memory in memories if memory.project).items())),
             verified=verified, unverified=len(memories) - verified, hot=hot, cold=len(memories) - hot,
             avg_importance=round(sum(m.importance for m in memories) / len(memories), 2) if memories else 0.0,
             quarantined=sum("quarantined" in m.flags for m in memories),
@@ -12000,8 +12002,8 @@ def _show_vectors(state: VectorState, say: Say) -> Iterator[str]:
 def _in_words(value: Any, say: Say, name: str = "") -> str:
     """A value of a record, by the name it has there, as people write it."""
     if isinstance(value, dict):
-        word = shown if name == "rooms" else say.word        # rooms have names of the user's
-        return ", ".join(f"{word(key)} {_in_words(item, say, key)}" for key, item in value.items() if item is not None)
+        word = shown if name in ("rooms", "projects") else say.word        # names of the user's
+        return ", ".join(f"{word(key)} {_in_words(item, say, key)}" for key, item in value.items() if item is not None) or "–"
     if isinstance(value, list):
         return "; ".join(_in_words(item, say) for item in value) or "–"
     if isinstance(value, bool):

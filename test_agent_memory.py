@@ -8086,6 +8086,14 @@ class Commands(Spec):
         for words in (["get", id], ["list"], ["recall", "deploy on Fridays"]):
             self.assertIn("  unverified  2026-08-16  project shop\n", self.say(*words).out)
 
+    def test_the_projects_are_counted(self) -> None:
+        self.assertRegex(self.say("init").out + self.say("stats").out, r"projects +–")
+        for text, project in (("we chose Vue", "shop"), ("we chose React", "blog"), ("tabs, no blanks", "blog"),
+                              ("we deploy on Fridays", None)):
+            self.memory.remember(text, project=project)
+        self.assertEqual(self.memory.stats().projects, {"blog": 2, "shop": 1})
+        self.assertRegex(self.say("stats").out, r"projects +blog 2, shop 1")
+
     def test_what_is_of_some_days_is_listed_without_words(self) -> None:
         for text in ("the printer is upstairs", "the fair is on 2026-08-17", "the lift is out of order"):
             self.memory.remember(text)

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     K = TypeVar("K", int, str)           # what texts are known by
     Span = tuple[int, int]
     Found = tuple[int, int, str]
+    Lengths = list[tuple[int, set[str]]]
     _Gate = tuple[frozenset[str], list[str]]
     Lookup = Callable[[str], str | None]
     Touch = tuple[str, str, str, str]    # of a recalled memory, as its line has them: id, how often, its importance, when
@@ -1234,6 +1235,8 @@ security:
   #   token  a letter and a digit, or 16 letters (token=8f3a91c2)
   #   loose  16 random characters                (key: …)
   #   mixed  6 characters, letters with digits or signs
+  #   odd    looks like a password and like nothing else (Sommer75ab, not node20, E1002, 7e3fa21b)
+  #   worded odd, or a word and its number (hunter9183)
   #   code   4 to 10 digits or letters           (验证码 482913)
   #   phrase twelve words        codes  a list of recovery codes        skip  never a secret
   # A space stands for a space, "_", "-", "." or nothing.
@@ -1243,7 +1246,7 @@ security:
       words: [密码, 密碼, 密 码, 口令, 口 令, 暗号, password, passwd, passphrase, passcode, passwort, contraseña, パスワード, 비밀번호, пароль, mot de passe, pass phrase, storepass, keypass, pswd, psw, pwd, pw, pgpassword, requirepass, masterauth, userpass, identified by]
     - label: password            # "pass" is a verb, too
       grade: mixed
-      words: [pass, psk]
+      words: [pass, psk, wpa key, wpa2 key, wpa3 key, wifi key, wi-fi key, network key]
     - label: api_key
       grade: token
       words: [密钥, 秘钥, 密匙, 密鑰, 金鑰, api key, access key, api 密钥, api key id, access key id, access key secret, subscription key, app key, service key, deploy key, license key, account key, auth key, integration key, routing key, 许可证密钥, 激活码]
@@ -1258,7 +1261,7 @@ security:
       words: [key, ak, sk, sig, signature, sid, session id, sessid, session, csrf, xsrf, sessdata, bili_jct, webhook, 钥匙串, 钥, 签名串, dsn]
     - label: pin
       grade: code
-      words: [验证码, 驗證碼, 校验码, 动态码, 动态口令, 提取码, 解锁码, 门禁码, 取件码, 安全码, 邀请码, 配对码, 兑换码, 登录码, pin, pin 码, pin code, puk, puk 码, puk code, otp, cvv, cvc, verification code, your code, security code, one time code, access code, login code, pairing code, auth code, confirmation code, invite code, unlock code, door code, gate code, alarm code, sms code, 2fa code, mfa code, otp code, authentication code]
+      words: [验证码, 驗證碼, 校验码, 动态码, 动态口令, 提取码, 解压码, 解锁码, 门禁码, 取件码, 安全码, 邀请码, 配对码, 兑换码, 登录码, pin, pin 码, pin code, puk, puk 码, puk code, otp, cvv, cvc, verification code, your code, security code, one time code, access code, login code, pairing code, auth code, confirmation code, invite code, unlock code, unzip code, door code, gate code, alarm code, sms code, 2fa code, mfa code, otp code, authentication code]
     - label: mnemonic
       grade: phrase
       words: [助记词, 恢复短语, 恢复词, 种子短语, mnemonic, mnemonic phrase, seed phrase, seed words, word seed, recovery phrase, recovery words, secret phrase, backup phrase]
@@ -1270,7 +1273,7 @@ security:
       words: [public key, primary key, foreign key, partition key, sort key, cache key, idempotency key, hot key, shortcut key, object key, s3 key, row key, group key, map key, dedup key, routing key name, 公钥, 主键, 外键, next token, page token, next page token, max tokens, csrf error, author, 关键, 会话]
 
   # Not values: a string made of these words alone is talk, not a secret.
-  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours]
+  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, done, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours]
   # What says that a value follows; a Chinese one stands at most eight characters after its label.
   says: [which, is, was, are, will, should, has, have, be, been, now, still, currently, just, set, reset, changed, updated, rotated, to, as, equals, called, ist, lautet, es, est]
   chinese_says: [是, 为, 成, 叫, 填, 設為, 就设, 设了, 选了, 如下, は]
@@ -1279,6 +1282,30 @@ security:
   # Beside one of "near" a digest or a UUID is a secret, unless one of "far" stands there too (40 characters).
   near: [token, key, secret, passw, credential, 密钥, 秘钥, 令牌, 凭证, 密码, 授权, 私钥]
   far: [commit, sha, md5, hash, etag, digest, checksum, uuid, trace, public, 'h1:', _id, ' id', 'id:', 'id=', 公钥, 哈希, 摘要, 校验]
+  # A password in talk, where no label announces it: "the password changed, it's X now".  Beside one of "told", in the same sentence
+  # or the next, a value is one when a word of "hands" stands right before it; worded ones and codes only where "turns" say that it
+  # changed or was wrong.  A word of "others" in between says that the value is something else.
+  told:
+    - label: password
+      grade: worded
+      words: [password, passwords, passphrase, passcode, passwd, pswd, pwd, pw, 密码, 密碼, 口令, 暗号, wpa key, wpa2 key, wifi key, wi-fi key, network key]
+    - label: pin
+      grade: code
+      words: [pin, pin code, passcode, door code, gate code, alarm code, entry code, access code, unlock code, safe code, "safe's code", 门禁, 门锁, 保险柜, 提取码, 解压码, 取件码, 门禁码, 解锁码, 锁屏]
+    - label: password
+      grade: odd
+      words: [login, log in, logged in, logging in, log on, sign in, signed in, ssh in, connect as, account, username, credentials, creds, 登录, 登陆, 登一下, 账号, 账户, 帐号, 用户, wifi, wi-fi, wpa, wpa2, ssid, hotspot, router, 无线, 无线网, 热点, 路由器, unzip, zip, rar, 7z, archive, 解压, 压缩包, 开机, 锁屏]
+  # What hands a value over, as the last word before it.
+  hands: [use, used, using, with, try, tried, enter, type, take, "it's", its, it is, is, was, be, became, become, now, to, "isn't", "wasn't", no longer, not, or, either, except, and, but, then, one, new, password, passphrase, pw, key, ":", "：", ",", "，", "、", ";", "；", "->", "=>", →, —, –, '-', /, 是, 为, 成, 成了, 为了, 用, 用了, 换, 改, 变, 试, 试试, 试了, 试过, 试一下, 和, 或, 或者, 叫, 填, 输, 输入, 新的, 旧的, 个, 码, 令, 到, 从]
+  # What says that a password changed, was wrong, or is another one.
+  turns: [change, changed, changes, new, old, older, rotate, rotated, reset, expired, expires, wrong, incorrect, invalid, outdated, stale, "isn't", "wasn't", is not, was not, not the, "that's not", "doesn't work", does not work, "didn't work", not work, "don't work", works, worked, fail, fails, failed, swap, swapped, switched, replace, replaced, updated, different, forget, forgot, typo, mistyped, mistake, used to be, no longer, instead, until, now, moved on, renewed, 不是, 不对, 错, 换, 改, 变, 过期, 失效, 重置, 重设, 轮换, 作废, 停用, 旧, 新, 不行, 更新, 忘, 不再, 登不, 失败, 无效, 而是]
+  # What else may follow such a word where the password itself is meant, not its policy or its hash.
+  follows: [for, "on", of, at, that, you, we, i, they, got, had, should, might, may, could, can, from, there, here, already, 已, 刚, 又, 好像, 可能, 应该, 没, 了, 里, 早, 都, 好, 今, 昨, 在]
+  # What the value belongs to when it stands right before the hand, or right behind the word: password policy, 工单是 …
+  others: [id, ids, uid, uuid, sid, session, request, trace, device, serial, sku, order, name, ticket, issue, pr, commit, branch, build, version, release, tag, error, file, path, page, sheet, host, server, port, model, policy, hash, hashes, hashing, field, column, table, check, test, tests, tool, manager, rule, module, function, component, endpoint, api, algorithm, job, run, prompt, prompts, detection, service, dialog, form, alert, hint, length, strength, rotation, line, step, room, group, role, username, user name, login, account, 账号, 账户, 帐号, 用户, 登录, 登陆, 工单, 版本, 分支, 错误码, 返回码, 编号, 单号, 订单, 会话, 设备, 序列号, 工号, 用户名, 登录名, 型号, 文件, 接口, 端口, 主机, 策略, 模块, 字段, 哈希, 算法, 服务, 校验, 加密, 页, 表, 组件, 库, 问题, 管理器, 输入框, 提示, 测试, 相关, 脚, 格式, 样式]
+  # Beginnings of strings of talk whose number is a version or a count.
+  names: [android, angular, ansible, bitwarden, build, busybox, centos, chip, chrome, chromium, clang, claude, cuda, cypress, debian, deepseek, django, docker, electron, error, eslint, excel, fedora, ffmpeg, firefox, float, gitlab, gpio, group, gzip, host, http, input, int, ipad, iphone, issue, java, jdk, jest, junit, keepass, keycloak, kubernetes, linux, llama, macbook, macos, maven, mongo, mysql, nginx, node, nvme, openssh, openssl, oracle, output, page, paseto, php, playwright, pod, port, postgres, postgresql, psql, pytest, python, qwen, rails, react, redis, release, rev, rhel, room, rtl, safari, server, sheet, sprint, ssh, step, systemd, task, ticket, ubuntu, uid, uint, version, vue, webpack, windows, winrar, worker, zod, zstd]
+
   # Parts of a beginning that give a token of an unknown vendor away: acme_live_…
   hints: [key, api, pat, tok, token, secret, live, auth, oauth, sk, test, priv, pw, prod]
 
@@ -1337,6 +1364,47 @@ security:
       when: ["?\n", "？\n"]
       masks: ["密码是多少？\nabc123!x", "what is the wifi password?\nassistant: abc123!x"]
       okay: ["密码是多少？\n我不知道", "where is the password?\nsee docs/setup.md", "password?\nhttps://vault.test/x1"]
+    - label: password            # "that one is old", and the new one alone on the next line
+      pattern: '((?i:(?:that|the old|this) (?:one|1) (?:is|was|has|does|did|no|fail)|(?:那|这|旧)(?:一?个|的|串)?[^\n]{0,6}(?:旧|错|不对|不行|过期|失效|作废|不能用))[^\n]{0,40}\n\s{0,8}(?:[^\s:：/]{1,16}[:：](?!//)[ \t]?|[>*-][ \t])?["''`]?)([^\s"''`]{8,64})(?=["''`]?[。.!！]?[ \t]*(?:\n|\Z))'
+      gate: odd
+      when: [one is, one was, one has, one do, one did, one no, one fail, 旧, 错, 不对, 不行, 过期, 失效, 作废, 不能用]
+      masks: ["that one is old\nabc123de!x", "那个是旧的\nabc123de!x"]
+      okay: ["that one is old\nv2.1.0-beta", "that one is old\nchrome120", "那个是旧的\nrelease-2.1"]
+    - label: password            # passwd lin -> X
+      pattern: '((?<![\w/.])passwd [a-z_][\w.-]{0,31} ?(?:->|=>|→|:) ?)([^\s"''`]{4,128})'
+      gate: mixed
+      when: ['passwd ']
+      masks: [passwd lin -> abc123!x]
+      okay: [passwd file -> /etc/passwd2]
+    - label: password            # swap … for X, where the one before is masked already
+      pattern: '((?i:swap|chang|replac|switch)\w{0,5} [^\n\ue000]{0,60}?\ue000{1,60} (?:for|by|with) ["''`]?)([^\s"''`]{6,64})'
+      gate: worded
+      when: ["\ue000"]           # a mark, in the text as we search it
+      masks: ['swapped [已脱敏:password] for abc123de!x']
+      okay: ['replaced [已脱敏:password] with bcrypt2', 'change [已脱敏:password] for me']
+    - label: password            # from X to …, where the one after is masked already
+      pattern: '((?<![A-Za-z])from ["''`]?|[从由] ?)([^\s"''`]{4,64})(?=["''`]? ?(?:to|改成|换成|变成|改为|换到|到)了? ?["''`]?\ue000)'
+      gate: worded
+      when: ["\ue000"]
+      masks: ['moved from abcde9183 to [已脱敏:password]', '从 abc123de!x 换成 [已脱敏:password]']
+      okay: ['moved from bcrypt2 to [已脱敏:password]']
+    - label: password            # root/X 登录
+      pattern: '((?<![\w./-])[A-Za-z][\w.-]{1,31}(?: ?/ ?| ))([^\s/"''`，。]{6,64})(?= ?(?:可以|即可|能|就能|来)?登[录陆])'
+      gate: worded
+      when: [登录, 登陆]
+      masks: [root/abc12xy34 登录即可, root / abcde9183 可以登录]
+      okay: [web / ios 登录, root / admin123x/c 登录]
+    - label: password            # 登录 admin X
+      pattern: '((?:登[录陆]|[账帐]号|用户) ?[A-Za-z][\w.-]{1,31} )([^\s/"''`，。]{6,64})'
+      gate: odd
+      when: [登录, 登陆, 账号, 帐号, 用户]
+      masks: [后台登录 admin abc12xy34]
+      okay: [登录 gitlab web2024, 账号 lin group2]
+    - label: pin                 # 门禁：X
+      pattern: '((?:门禁|门锁|保险柜|锁屏|(?i:door|gate))[:：]\s?)(\d{4,8}[#*]?)(?= ?(?:[，。,;；\n]|\Z))'
+      when: ['门禁:', '门锁:', '保险柜:', '锁屏:', '门禁：', '门锁：', '保险柜：', '锁屏：', 'door:', 'gate:', 'door：', 'gate：']
+      masks: ['门禁：1234#']
+      okay: ['门禁：3 号楼', '门禁：2026 年改造']
     - label: password            # scheme://user:password@host
       pattern: '(://[^\s:/@''"<>]{0,128}:)([^\s/''"<>]{1,256})(?=@)'
       gate: plain
@@ -1388,7 +1456,7 @@ security:
       masks: ['cookie: lang=en; connect.sid=a1b2a1b2']
       okay: ['cookie: theme=dark; sid=']
     - label: password            # admin / X, admin:X
-      pattern: '((?:[Ll]og ?in|[Ss]ign in|登[录陆]|[账帐][号户密]|用户名?|[Cc]redentials?|[Cc]reds?|[Uu]sername)(?: (?:with|is|are|as))?[:= 是为用-]{0,3}(?:[A-Za-z0-9_.@-]{2,40}:|[^\n/:,，;]{0,12}[A-Za-z0-9_.@-]{2,40} ?/ ?)|(?:账密|(?:[账帐]号|用户名|[Uu]ser(?:name)?) ?[/和、]? ?(?:密码|口令|[Pp]ass(?:word)?)|[Cc]redentials?)(?:分别)?[:= 是为用]{0,3}[A-Za-z0-9_.@-]{2,40} ?(?:和|and|[/,，、])? ?)(\S{6,128})'
+      pattern: '((?:[Ll]og ?in|[Ss]ign in|登[录陆]|[账帐][号户密]|用户名?|[Cc]redentials?|[Cc]reds?|[Uu]sername)(?: (?:with|is|are|as))?[:= 是为用-]{0,3}(?:[A-Za-z0-9_.@-]{2,40}:|[^\n/:,，;]{0,12}[A-Za-z0-9_.@-]{2,40} ?/ ?(?![\w.-]{1,40}/[\w.-]{1,40}/))|(?:账密|(?:[账帐]号|用户名|[Uu]ser(?:name)?) ?[/和、]? ?(?:密码|口令|[Pp]ass(?:word)?)|[Cc]redentials?)(?:分别)?[:= 是为用]{0,3}[A-Za-z0-9_.@-]{2,40} ?(?:和|and|[/,，、])? ?)(\S{6,128})'
       gate: mixed
       when: [login, log in, sign in, cred, user, 登录, 登陆, 账, 帐, 用户]
       masks: ['log in with admin / abc123!', 'the credentials are admin:abc123!']
@@ -2192,7 +2260,7 @@ _CHECKOUT = os.path.basename(_HERE) not in ("site-packages", "dist-packages")
 _LEFT_AT_MOST = 1 << 22                # bytes of a file of cache/ that are read before there is a store
 _LAYOUT = 5                            # of what `parsed_defaults` makes of the text: one more whenever that changes
 _RULE_LISTS = ("security.redact_patterns", "suspicion.rules")
-_CHECKED = (*_RULE_LISTS, "security.labels", "security.prefixes")        # lists of maps the tests have checked
+_CHECKED = (*_RULE_LISTS, "security.labels", "security.prefixes", "security.told")        # lists of maps the tests have checked
 # Sections whose keys are names of the user's own.
 _OPEN = r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)|suspicion\.words"
 _ALIKE = r"category_mapping|conflicts\.(settings|units)|suspicion\.words"     # of these, each value is of the others' kind
@@ -2570,6 +2638,7 @@ def _nearest(key: str, base: Mapping[str, Any]) -> str:
 #     rule               the five of the specification, URLs, webhooks, command lines
 #     shape              PEM blocks, vendor beginnings, long random tokens
 #     label              密码是 X · "api_key": "X" · X is my password · | password | X |
+#     talk               the password changed, it's X now · 密码不对，试试 X · log in as lin with X
 #     checksum           ID cards, bank cards, mobile numbers (when switched on)
 #
 # A label never convicts alone: its value is judged, so that 密码必填 stays.  Every look is
@@ -2579,10 +2648,12 @@ def _nearest(key: str, base: Mapping[str, Any]) -> str:
 _MARK = r"\[已脱敏:([^\]\n]{1,40})\]"
 _LABEL = r"[a-z][a-z0-9_]{0,39}"       # what stands in a mark
 _HOLE = "\ue000"                       # a mark, in the shadow: no value reaches across it
-_GRADES = ("plain", "token", "loose", "code", "mixed")           # how much a value must prove
-_LISTS = ("not_values", "formats", "talk", "ids", "hints", "near", "far", "says", "chinese_says", "units")
+_GRADES = ("plain", "token", "loose", "code", "mixed", "odd", "worded")           # how much a value must prove
+_LISTS = ("not_values", "formats", "talk", "ids", "hints", "near", "far", "says", "chinese_says", "units",
+          "hands", "turns", "follows", "others", "names")
 _SHAPES: Mapping[str, Mapping[str, type]] = {
     "labels": {"label": str, "grade": str, "words": list}, "prefixes": {"label": str, "min": int, "starts": list},
+    "told": {"label": str, "grade": str, "words": list},
     "redact_patterns": {"label": str, "pattern": str, "gate": str, "when": list, "masks": list, "okay": list}}
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』", "《": "》", "【": "】"}
 _CUES = ("是", "这", "为", "成", "作", "当", "做", "(", "（", " is ", " was ", " as ", " for ")
@@ -2631,6 +2702,16 @@ _KNOWN = (_MARK + r"|;base64,[A-Za-z0-9+/=]+|ssh-[a-z0-9-]+ AAAA[A-Za-z0-9+/=]+|
 _ARMOUR = (r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY[A-Z ]*-----"
            r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END[^-]{0,72}-----"
            r"|(?:(?:[\s>|]|\\+[nr])*(?:[A-Z][\w-]+: [^\n]{1,200}|[A-Za-z0-9+/=]{16,}))*[A-Za-z0-9+/]*=*)")
+# What a text with a value of talk has; the value; what looks like one and is a path, host, address, ticket, commit, error or
+# quantity; a word with its number.
+_MIXED = r"\d(?:\d{3}|[A-Za-z#*!@$%&^]|(?<=[A-Za-z#*!@$%&^-]\d))"
+_TOLD = r"(?a:[\w!#$%^&*+=?~@./\\:-]++)"
+_ORDINARY = (r"(?ai).*[./\\:_|=+~-]|(?:0x)?(?=\d*[a-f])[0-9a-f]+$|\w{2,}@|\d+[a-z]+$|\d+x\d|#?[a-z]*#\d+$|\d+%|\d{8}t\d|x+$"
+             r"|(?-i:[A-Z]+-?\d+[A-Z]*)$")
+_WORDED = r"(?a:(?![A-Z]+\d)[A-Za-z]{4,24}\d{2,8}[!#$%*]?|[a-z]{3,16}(?:-[a-z]{3,16}){1,4}-\d{2,4})"
+_STOP_AT = r"[。！？；!?;\n]|\.(?=\s|\Z)"
+_STOPS = (".", "!", "?", "。", "！", "？", "\n")
+_OPENERS = " \t\"'`“「『《【*("
 _PERSON = r"[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dX]"
 # Addresses of contracts, wallets and files, and the names a compiler makes: long, and known to all.
 _PUBLIC = r"0x[0-9a-fA-F]{40}|bc1[a-z0-9]{25,87}|Qm[1-9A-HJ-NP-Za-km-z]{44}|_{1,3}Z[A-Z]\w+"
@@ -2662,6 +2743,10 @@ class Redactor:
                           for _, group in _entries(settings, "prefixes") for start in group["starts"]]
         self._talk, self._formats, self._chinese_talk, self._ids, self._hints = (frozenset(lists[n]) for n in _LISTS[:5])
         self._near, self._far = lists["near"], lists["far"]
+        self._told_by = [(tuple(group["words"]), group["label"], group["grade"]) for _, group in _entries(settings, "told")]
+        self._hands, self._others, self._turns = _by_length(lists["hands"]), _by_length(lists["others"]), lists["turns"]
+        self._follows = _by_length([*lists["follows"], *lists["says"], *lists["turns"], *lists["hands"]])
+        self._names = self._formats.union(lists["names"])
         self._lists = lists
         self._known = sorted({form for value in known if len(value) > 5 for form in _spellings(value)}, key=len, reverse=True)
         self._personal = settings["personal_data"]
@@ -2690,7 +2775,7 @@ class Redactor:
         found = [(i, i + len(form), "secret") for form in self._known for i in _places(form, shadow.flat)]
         if "-----BEGIN" in shadow.flat:
             found += [(*block.span(), "private_key") for block in _unkept(_ARMOUR).finditer(shadow.flat)]
-        for search in (self._ruled, self._begun, self._labelled, self._columns, self._random):
+        for search in (self._ruled, self._begun, self._labelled, self._told, self._columns, self._random):
             found += search(shadow)
         return _apart([*found, *_personal(shadow.flat)] if self._personal else found, shadow)
 
@@ -2737,7 +2822,7 @@ class Redactor:
                 if i < free or end in seen or glued and len(word) < 5 and not (shadow.flat[i].isupper() and before.islower()):
                     continue
                 seen.add(end)
-                for start, stop in self._after(shadow, i, end, grade) or self._before(shadow, i, grade, room):
+                for start, stop in self._after(shadow, i, end, grade) or self._before(shadow, i, end, grade, room):
                     free = max(free, stop)
                     yield start, stop, label
 
@@ -2760,6 +2845,10 @@ class Redactor:
         elif kind == "blank" and shadow.flat[max(0, begin - 30):begin].rpartition(" ")[2].startswith("--"):
             force = 3
         spans = self._value(shadow.flat, at, grade, force)
+        if spans and kind == "says" and not _looks_odd(shadow.flat[slice(*spans[0])]):
+            lead = self._handed(between[0]) or ""
+            if self._of_another(between[0], lead if lead and lead[-1] > "\x7f" else ""):
+                return []                                    # 密码改了，工单是 OPS-1234
         if spans and kind == "line" and shadow.flat[spans[0][1]:][:1] == ":":
             return []
         before = [between.span(name) for name in ("old", "was") if between[name]]        # changed from this one to that
@@ -2788,19 +2877,83 @@ class Redactor:
             return []
         return [(start, stop if quoted else value.end())]
 
-    def _before(self, shadow: Shadow, end: int, grade: str, room: int) -> list[Span]:
+    def _before(self, shadow: Shadow, begin: int, end: int, grade: str, room: int) -> list[Span]:
         """The value that stands before its label: X is my password, X 是我的密码."""
-        low = end - min(room, end, 160)
-        window = shadow.low[low:end]
+        low = begin - min(room, begin, 160)
+        window = shadow.low[low:begin]
         if room < 6 or grade not in ("plain", "token", "code") or not any(cue in window for cue in _CUES):
             return []
         if not (match := _unkept(_BEFORE).search(window)):
             return []
         start = low + match.start(1)
         value = _trimmed(shadow.flat[start:start + len(match[1])])
-        if value.isidentifier() and shadow.flat[start + len(value)] == "(" and shadow.flat[end].isascii():
+        if value.isidentifier() and shadow.flat[start + len(value)] == "(" and shadow.flat[begin].isascii():
             return []                                        # b64decode(token): a call
-        return [(start, start + len(value))] if self._judged(value, "mixed", 1, "") else []
+        if not self._judged(value, "mixed", 1, "") or self._of_another(shadow.low[end:end + 40], "") and not _looks_odd(value):
+            return []                                        # use python3.12 for the password tool
+        return [(start, start + len(value))]
+
+    def _told(self, shadow: Shadow) -> Iterator[Found]:
+        """Values without a label, handed over in talk of a password: it changed, it was wrong, it lets somebody in."""
+        if not any(digit in shadow.flat for digit in "0123456789"):
+            return
+        told_by = [entry for entry in self._told_by if any(word in shadow.low for word in entry[0])]
+        if not told_by or not _unkept(_MIXED).search(shadow.flat):
+            return
+        for match in _unkept(_TOLD).finditer(shadow.flat):
+            value = _trimmed(match[0].removeprefix("->").lstrip(":>=/"))
+            called = shadow.flat[match.end():match.end() + 1] in ("(", "[")
+            if called or not 4 <= len(value) <= 64 or not any(map(str.isdigit, value)):
+                continue
+            start = shadow.flat.index(value, match.start())
+            before, rest = shadow.low[max(0, start - 160):start], shadow.low[start + len(value):start + len(value) + 60]
+            if not (shapes := self._shapes(value, rest)) or (lead := self._handed(before)) is None:
+                continue
+            said = _lately(before)
+            for words, label, grade in told_by:
+                if grade in shapes and self._meant(words, "odd" in shapes and grade != "code", lead, said, rest):
+                    yield start, start + len(value), label
+                    break
+
+    def _shapes(self, value: str, rest: str) -> set[str]:
+        """What a value of talk may be by its look: odd, worded, code."""
+        known = re.split("[^a-z]", value.lower(), maxsplit=1)[0] in self._names and value.replace("-", "").isalnum()
+        if known or _unkept(_ORDINARY).match(value) and not _unkept(_WORDED).fullmatch(value):
+            return set()
+        bare = value.rstrip("#*")
+        shapes = {grade for grade in ("worded", "code") if self._judged(bare if grade == "code" else value, grade, 1, rest)}
+        odd = "worded" in shapes and _looks_odd(value) and not _unkept(r"[a-z]+\d[a-z]+\d+[a-z]*\Z").match(value)      # lz4fast22
+        return shapes | {"odd"} if odd else shapes
+
+    def _handed(self, before: str) -> str | None:
+        """What stands before a value and the words that hand it over, or None where nothing does."""
+        lead = bare = before.rstrip(_OPENERS)
+        if not lead.strip() or before.rstrip(" \"'`*>").endswith(_STOPS):
+            return lead
+        if _unkept(r"[\"']\s?:\s?[\"']?\Z").search(before):
+            return None                                      # the value of a key that is no label
+        while hand := _last_word(bare, self._hands):
+            if hand in ("用", "with", "using") and bare == lead:
+                return ""                                    # 登录用 X, but 登录：lin
+            bare = bare[:-len(hand)].rstrip(_OPENERS)
+        return bare if bare != lead else None
+
+    def _of_another(self, follows: str, lead: str) -> bool:
+        """Whether the words behind a cue, or those before what hands a value over, say that it is a ticket's or a file's."""
+        return _begins_with(follows.lstrip(), self._others) or _last_word(lead, self._others) != ""
+
+    def _meant(self, words: tuple[str, ...], odd: bool, lead: str, said: str, rest: str) -> bool:
+        """Whether one of these words, in the same sentence or the next, tells what a value is."""
+        end = _last_place(said, words)
+        if self._of_another(said[end:] if end >= 0 else "", lead):
+            return False
+        if odd:
+            return end >= 0 or _last_place(rest.partition("\n")[0], words) >= 0
+        follows = said[end:].lstrip()
+        if end < 0 or follows[:1].isalnum() and not _begins_with(follows, self._follows):
+            return False
+        said = f"{said}\0{_unkept(_STOP_AT).split(rest, 1)[0]}"
+        return any(_last_place(said, (turn,)) >= 0 for turn in self._turns if turn in said)
 
     def _columns(self, shadow: Shadow) -> Iterator[Found]:
         """Cells under a heading that is a label, in tables drawn with bars."""
@@ -2887,6 +3040,8 @@ def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
     signed, random = not set("@#$%^&*!+=?~").isdisjoint(value), _looks_random(value)
     if grade == "mixed":                  # it speaks for itself, and is no e-mail address
         return len(value) > 5 and (digits > 0 or signed) and not re.fullmatch(r"[\w.+-]+@[\w-]+\.[\w.-]+", value)
+    if grade in ("odd", "worded"):
+        return _looks_odd(value) or grade == "worded" and _unkept(_WORDED).fullmatch(value) is not None
     if grade == "code":
         return value.isalnum() and (digits > 0 and 4 <= len(value) <= 10 or force > 2 and len(value) == 4)
     if grade == "loose":                  # "key" is a common word
@@ -2905,12 +3060,67 @@ def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
     return force == 4 or force == 3 and not (value.islower() and _unkept(_INFLECTED).match(value))
 
 
+def _looks_odd(value: str) -> bool:
+    """Whether a string looks like a password and like nothing else that people write."""
+    if _unkept(_ORDINARY).match(value) or len(value) < 6:
+        return False
+    digits, pieces = sum(map(str.isdigit, value)), re.findall(r"[A-Za-z]+|\d+", value)
+    if not set("@#$%^&*!").isdisjoint(value):
+        return digits > 0 and sum(map(str.isalpha, value)) > 1
+    return value.isalnum() and len(value) > 7 and len(pieces) > 2 and digits > 1 and not value.isupper()
+
+
+def _by_length(words: list[str]) -> Lengths:
+    """Words by their length, in which the one a text begins or ends with is found in a microsecond."""
+    found: dict[int, set[str]] = {}
+    for word in words:
+        found.setdefault(len(word), set()).add(word)
+    return sorted(found.items(), reverse=True)
+
+
+def _last_word(text: str, words: Lengths) -> str:
+    """Which of these words a text ends with, a whole one where the alphabet parts them; else ""."""
+    return next((text[-n:] for n, alike in words
+                 if text[-n:] in alike and not (_latin(text[-n]) and _latin(text[-n - 1:-n]))), "")
+
+
+def _begins_with(text: str, words: Lengths) -> bool:
+    """Whether a text begins with one of these words, a whole one where the alphabet parts them."""
+    return any(text[:n] in alike and not (_latin(text[n - 1]) and _latin(text[n:n + 1])) for n, alike in words)
+
+
+def _last_place(text: str, words: Iterable[str]) -> int:
+    """Where the last of these words ends that stands in a text as a whole one; else -1."""
+    last = -1
+    for word in words:
+        stop = len(text)
+        while (i := text.rfind(word, max(0, last - len(word) + 1), stop)) >= 0:
+            end = i + len(word)
+            if not (_latin(word[0]) and _latin(text[i - 1:i]) or _latin(word[-1]) and _latin(text[end:end + 1])):
+                last = end
+                break
+            stop = end - 1
+    return last
+
+
+def _latin(char: str) -> bool:
+    """Whether a character is a letter or a digit of ASCII."""
+    return char.isascii() and char.isalnum()
+
+
+def _lately(before: str) -> str:
+    """The sentence a text breaks off in, and the one before it."""
+    ends = [stop.end() for stop in _unkept(_STOP_AT).finditer(before)]
+    begins = [start for start, stop in zip([0, *ends], [*ends, len(before)]) if before[start:stop].strip("。！？；!?;\n. ")]
+    return before[begins[-2:][0]:] if begins else ""
+
+
 def _number(value: str, grade: str, force: int) -> bool:
     """Whether digits without letters are a secret: 68006825 after 密码, 482913 after 验证码."""
     if not value.isdigit():
         split = grade == "code" and re.fullmatch(r"\d{3}-\d{3,4}", value) is not None
         return split or grade == "plain" and not set("@#$^&*!").isdisjoint(value)
-    least = {"plain": 3 if force > 2 else 4, "code": 4, "token": 10 if force > 1 else 99, "mixed": 6}.get(grade, 99)
+    least = {"plain": 3 if force > 2 else 4, "code": 4, "token": 10 if force > 1 else 99, "mixed": 6, "worded": 6}.get(grade, 99)
     return least <= len(value) <= (10 if grade == "code" else 32)
 
 

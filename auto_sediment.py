@@ -86,8 +86,10 @@ def masked(session: Session, clean: Callable[[str], str]) -> Session:
 
 
 def _answered(asked: str, text: str, clean: Callable[[str], str]) -> str:
-    """A turn masked; where the one before ended with a question, as its answer, which may be no more than a password."""
-    if asked.endswith(("?", "？")) and len(text.strip().partition("\n")[0]) <= 100:       # no rule takes more for an answer
+    """A turn masked; a short one as the answer to the one before, as it may be no more than a password."""
+    first = text.strip().partition("\n")[0]
+    asks = asked.endswith(("?", "？")) or asked and any(map(str.isdigit, first))     # "that one is old", and the new one
+    if asks and len(first) <= 100:                                                   # no rule takes more for an answer
         begin, whole = clean(asked) + "\n", clean(f"{asked}\n{text}")
         if whole.startswith(begin):
             return clean(whole[len(begin):])

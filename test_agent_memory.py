@@ -2517,6 +2517,140 @@ class Secrets(unittest.TestCase):
         self.assertEqual(clean("the password was changed from Tig3r#88 to Li0n#99"),
                          "the password was changed from [已脱敏:password] to [已脱敏:password]")
 
+    def told(self, label: str, table: str) -> None:
+        """Texts parted by |, a line end in them as ⏎, each secret in them between « and »."""
+        self.masked_all([(text.strip().replace("⏎", "\n"), label) for text in re.split(r"\||\n", table.strip())])
+
+    def masked_all(self, table: list[tuple[str, str]]) -> None:
+        """As `masked`, with any number of secrets in a text; cleaned once more it stays as it is."""
+        for text, label in table:
+            with self.subTest(text):
+                once = clean(re.sub("[«»]", "", text))
+
+                self.assertEqual(once, re.sub("«[^»]*»", f"[已脱敏:{label}]", text))
+                self.assertEqual(clean(once), once)
+
+    def test_a_password_told_in_talk_of_one_that_changed_or_was_wrong_is_masked(self) -> None:
+        self.told("password", """
+            the staging db password changed, it's «Sommer75ab» now|no, the password isn't that, use «hunter9183» instead
+            the password isn't «Winter11xy», it's «Sommer75ab»|wrong password, try «Sommer75ab»
+            that password doesn't work, use «Sommer75ab»|log in as lin with «Sommer75ab»|login: lin, «Sommer75ab»
+            WiFi：CafeGuest / «Sommer75ab»|the WPA key is «Sommer75ab»|passwd lin -> «Sommer75ab»
+            the prod password was rotated last night, new one is «Falcon62qx»|password expired so I reset it to «Falcon62qx»
+            my password expired; new one: «Falcon62qx»|the old password was «Winter11xy», the new one is «Falcon62qx»
+            the password used to be «Winter11xy» but now it's «Falcon62qx»
+            forget the old password, from now on it's «kestrel4471»|password rotated -> «Falcon62qx»
+            Rotated the redis password. It is «Falcon62qx» from today.
+            The admin password got changed again. Now it's «Falcon62qx».
+            they changed the vpn password, it should be «Falcon62qx» now
+            no that's the old password, the right one is «Falcon62qx»|that's not the password, it's «Falcon62qx»
+            «Winter11xy» is not the password, try «Falcon62qx»|not «Winter11xy», the password is «Falcon62qx»
+            the password is «Falcon62qx», not «Winter11xy»|password incorrect? use «Falcon62qx» then
+            if the password fails, try «Falcon62qx»|the passcode doesn't work anymore, they switched it to «Falcon62qx»
+            we swapped the password «Winter11xy» for «Falcon62qx»|replace the password «Winter11xy» with «Falcon62qx»
+            I mistyped the password, it's «Falcon62qx» with a capital F|sorry, typo in the password: should be «Falcon62qx»
+            the wifi password? try «Falcon62qx»|guest wifi is CafeGuest, password changed, «Falcon62qx» works
+            sign in with lin and «Falcon62qx»|sign in as admin using «Falcon62qx»|you can log in as root with «Falcon62qx»
+            login is lin / «Falcon62qx»|my login: lin, pw changed to «Falcon62qx»|log in with user lin and «Falcon62qx»
+            ssh in as deploy with «Falcon62qx»|wifi: HomeNet / «Falcon62qx»|Wi-Fi HomeNet, «Falcon62qx»
+            SSID HomeNet, key «Falcon62qx»|the WPA2 key changed to «Falcon62qx»|network key: «Falcon62qx»
+            passwd root -> «Falcon62qx»|user: the password is wrong⏎assistant: sorry, try «Falcon62qx»
+            A: that password is old⏎B: «Falcon62qx»|that one is old⏎«Falcon62qx»|the password doesn't work⏎use «Falcon62qx»
+            What is the password? It changed.⏎«Falcon62qx»|the zip password isn't in the mail, it's «Falcon62qx»
+            heads up: staging pw was reset, use «Ocean88tk» from now on
+            The database password has changed. Please use «Ocean88tk».|Password's different now — «Ocean88tk»
+            that is last month's password, this month it's «Ocean88tk»
+            we had to rotate the Jenkins password and it is now «Ocean88tk»
+            the credentials expired, the new password would be «Ocean88tk»|nope, wrong passphrase. It's «Ocean88tk»
+            password: still the same? no, «Ocean88tk»|I think the password might be «Ocean88tk»
+            maybe try the password «Ocean88tk» or «River31vb»|Either «Ocean88tk» or «River31vb» is the password
+            the root password was «River31vb» until Monday, since then «Ocean88tk»|ops told me the password became «Ocean88tk»
+            The password you gave me failed, but «Ocean88tk» worked|none of the passwords worked except «Ocean88tk»
+            I got in with «Ocean88tk», the password you sent was outdated
+            access denied with the old password; «Ocean88tk» is accepted|login as postgres using password «Ocean88tk»
+            logged in as lin using «Ocean88tk»|connect as admin with «Ocean88tk»|the router login is admin and «Ocean88tk»
+            username lin, then «Ocean88tk»|credentials: lin, «Ocean88tk»|Wifi at the office: Acme-5G, «Ocean88tk»
+            the wifi changed, it's «Ocean88tk» now|hotspot: lin-phone / «Ocean88tk»|WPA passphrase changed, now «Ocean88tk»
+            the archive opens with «Ocean88tk»|the zip is encrypted, use «Ocean88tk»
+            the pdf is locked; the password changed to «Ocean88tk»
+            user: login fails, wrong password⏎assistant: it was changed to «Ocean88tk» on Friday
+            user: is «River31vb» still the password?⏎assistant: no, it's «Ocean88tk»
+            > the password doesn't work⏎we rotated it, «Ocean88tk»|the old one doesn't work⏎«Ocean88tk»
+            Old password: «River31vb», new: «Ocean88tk»|FYI the gitlab password got rotated this morning: «Amber39wz»
+            btw the mysql password is different since Friday, «Amber39wz»|Password reset done. The temporary one is «Amber39wz».
+            I reset your password, log in with «Amber39wz» and change it
+            Your temporary password has expired, please use «Amber39wz» instead
+            sorry, I gave you the wrong password. Correct: «Amber39wz»|the correct password is not «Lilac57hn» but «Amber39wz»
+            for the NAS the password is no longer «Lilac57hn»|password typo! It's «Amber39wz», lowercase z
+            did you try «Amber39wz»? that's the new password|«Amber39wz» should work, the password was reset
+            we moved from «Lilac57hn» to «Amber39wz» after the password leak
+            the admin pw changed from «Lilac57hn» to «Amber39wz»|pw is now «meadow5528»|the pw didn't work, use «meadow5528»
+            old pw «Lilac57hn», new pw «Amber39wz»
+            user: the wifi password doesn't work⏎assistant: they changed it, it's «Amber39wz»|Q: which password?⏎A: «Amber39wz»
+            me: wrong password again⏎him: try «Amber39wz»|login with lin and «Amber39wz» on the jump host
+            the guest account is guest and «Amber39wz»|wifi is Attic-2G and the key is «Amber39wz»|SSID: Attic / «Amber39wz»
+            unlock the archive using «Amber39wz»|the 7z opens with «Amber39wz»
+            ssh in as root with «Amber39wz», it changed yesterday|the passcode isn't «246810», it's «739155»
+        """)
+
+    def test_a_password_told_in_chinese_talk_is_masked(self) -> None:
+        self.told("password", """
+            密码不是 «Winter11xy»，是 «Sommer75ab»|旧密码 «Winter11xy» 作废，新的是 «Sommer75ab»|root / «Sommer75ab» 登录即可
+            密码换成 «Falcon62qx» 了|密码换了，现在是 «Falcon62qx»|密码已经重置为 «Falcon62qx»|密码过期了，新的是 «Falcon62qx»
+            密码错了，试试 «Falcon62qx»|密码输错了，应该是 «Falcon62qx»|密码不对，用 «Falcon62qx»
+            这个密码不行，换 «Falcon62qx» 试试|旧密码是 «Winter11xy»，现在换成 «Falcon62qx»
+            密码以前是 «Winter11xy»，现在是 «Falcon62qx»|密码改了。新密码在这：«Falcon62qx»
+            不是 «Winter11xy»，密码是 «Falcon62qx»|密码是 «Falcon62qx»，不是 «Winter11xy»|口令改成了 «Falcon62qx»
+            口令失效了，改用 «Falcon62qx»|数据库密码轮换了，改为 «Falcon62qx»|那个密码是旧的，用 «Falcon62qx»
+            用 lin 登录，密码改过了，«Falcon62qx»|用户 lin，«Falcon62qx»，登录后台|账号 lin «Falcon62qx» 可以登录
+            账号：lin，«Falcon62qx»|admin / «Falcon62qx» 可以登录|用 root 和 «Falcon62qx» 登录|WiFi 改了，现在用 «Falcon62qx»
+            无线：HomeNet / «Falcon62qx»|WiFi 名 HomeNet，«Falcon62qx»|门禁密码换了，«448291»|开机密码换成 «Falcon62qx»
+            开机是 «Falcon62qx»|压缩包密码变了，试 «Falcon62qx»|解压密码：«Falcon62qx»|压缩包：«Falcon62qx»|解压用 «Falcon62qx»
+            密码是多少？⏎换过了，«Falcon62qx»|那个密码旧了⏎«Falcon62qx»|那个是旧的⏎«Falcon62qx»|A：密码不对⏎B：试试 «Falcon62qx»
+            保险柜密码改成 «448291»|密码刚改过，用 «Ocean88tk» 登录|密码更新了：«Ocean88tk»|密码变更为 «Ocean88tk»，请周知
+            新的密码已经启用：«Ocean88tk»|原密码 «River31vb» 停用，改成 «Ocean88tk»|密码忘了，重设成 «Ocean88tk» 了
+            这密码过期了，请用 «Ocean88tk»|上个月的密码是 «River31vb»，这个月的是 «Ocean88tk»
+            密码可能是 «Ocean88tk» 或者 «River31vb»|密码试过 «River31vb» 不行，«Ocean88tk» 可以
+            你给的密码不对，后来用 «Ocean88tk» 进去了|口令不再是 «River31vb»，而是 «Ocean88tk»|口令换了一个：«Ocean88tk»
+            登录名 lin，«Ocean88tk»|后台登录 admin «Ocean88tk»|登录用 lin / «Ocean88tk»|用 admin、«Ocean88tk» 登录
+            路由器：admin / «Ocean88tk»|无线网换密码了，«Ocean88tk»|家里 WiFi 是 HomeNet，«Ocean88tk»
+            热点 lin-phone，«Ocean88tk»|门禁密码改为 «826401»|开机密码重置成 «Ocean88tk»|压缩包用 «Ocean88tk» 解压
+            解压密码变成 «Ocean88tk» 了|rar 的密码不是文件名，是 «Ocean88tk»|支付密码从 «135790» 换成 «826401»
+            A：那个密码登不上⏎B：换这个 «Ocean88tk»|甲：这个密码过期了吧⏎乙：对，新的是 «Ocean88tk»|密码又错了⏎«Ocean88tk»
+            密码早就换了，现在用 «Amber39wz»|服务器密码昨天改的，«Amber39wz»|密码不是这个，是 «Amber39wz»
+            密码给错了，正确的是 «Amber39wz»|密码我改成 «Amber39wz» 了哈|密码由 «Lilac57hn» 变成 «Amber39wz»
+            刚才那个密码失效了，新密码 «Amber39wz»|老密码 «Lilac57hn» 不能用了，换成了 «Amber39wz»
+            密码重置好了，临时的是 «Amber39wz»|密码已过期，请改为 «Amber39wz»
+            试了 «Lilac57hn»，密码错误，改成 «Amber39wz» 就好了|密码应该是 «Amber39wz» 吧，不行再试 «Lilac57hn»
+            口令更新为 «Amber39wz»|口令变了，«Amber39wz»|管理员口令已轮换：«Amber39wz»|口令错误，请输入 «meadow5528»
+            登录信息：lin，«Amber39wz»|账号 lin，密码换了，«Amber39wz»|用 lin 和 «Amber39wz» 登一下
+            测试号 lin / «Amber39wz» 能登录|WiFi 密码换啦：«Amber39wz»|WiFi 名字 Attic，«Amber39wz»
+            公司无线：Attic / «Amber39wz»|路由器后台 admin / «Amber39wz»|门禁密码改了，现在是 «739155»
+            开机密码忘了，重置为 «7391»|手机锁屏密码换成 «739155»|解压密码不对，换 «Amber39wz» 试试|压缩包密码改成 «Amber39wz»
+            A：WiFi 密码多少？⏎B：改了，«Amber39wz»|小王：那个密码不行⏎小李：用 «Amber39wz»
+            甲：密码还是 «Lilac57hn» 吗？⏎乙：不是，换成 «Amber39wz» 了
+        """)
+
+    def test_a_code_told_in_talk_is_masked(self) -> None:
+        self.told("pin", """
+            解压码：«ab3k»|unzip code: «ab3k»|门禁改成 «4471#» 了|门禁换成 «448291» 了|锁屏 PIN 改成 «4482»
+            PIN changed to «4482»|the PIN isn't «1357», it's «4482»|PIN 不是 «1357»，是 «4482»|提取码改为 «x7k2»
+            提取码不是 «x7k2»，是 «ab3k»|the door code changed, it's «448291» now|gate code is not «1357», it's «448291»
+            new alarm code: «448291»|my pin used to be «1357», now it's «8264»|门锁换成 «826401» 了|门禁：«8264»
+            PIN 换成了 «8264»|提取码换了：«k7x2»|取件码变了，现在是 «826401»|PIN is different now: «7391»
+            my card pin changed to «7391»|the gate code was reset, now «739155»|the door code is no longer «2468», it's «7391»
+            the old door code was «2468», the new one is «7391»|门禁码换成 «739155»|PIN 码改了，«7391»|解压码换了：«k4p9»
+            提取码改成了 «k4p9»|取件码不对，应该是 «739155»|保险柜改成 «739155» 了
+        """)
+
+    def test_words_with_their_number_and_both_sides_of_a_change_are_masked(self) -> None:
+        self.told("password", """
+            the nas password changed, it's «moon-river-77» now|wrong password, try «summer24!»
+            we replaced the password «Winter11xy» by «falcon9183»|the password moved from «winter9183» to «Falcon62qx»
+        """)
+        self.assertEqual(clean("the safe's code was changed from 135790 to 826401"),
+                         "the safe's code was changed from [已脱敏:password] to [已脱敏:pin]")
+
     def test_a_token_that_was_broken_over_lines_goes_whole(self) -> None:
         self.assertEqual(clean("token:\nghp_" + RANDOM + "\naB3dE5gH7jK9\nsince May"), "token:\n[已脱敏:token]\nsince May")
 
@@ -2594,6 +2728,143 @@ class Talk(unittest.TestCase):
             with self.subTest(text.strip()):
                 self.assertEqual(clean(text.strip()), text.strip())
 
+    def test_talk_of_what_changed_or_was_wrong_stays(self) -> None:
+        for text in re.split(r"\||\n", """
+            the password policy changed, use bcrypt now|wrong password 3 times, try v2.1.0|the port isn't 8081, it's 8082
+            login: lin, 3 attempts|use node20 instead|密码不对，错误码是 E1002|改用 argon2id|the key is primary_key2
+            the password hash changed, it's sha256 now|password hashing switched from md5 to argon2id
+            the password check moved to auth2.py|the password reset page changed, see /reset/v2
+            the password field isn't input1, it's input2|password validation failed, try version 2.1.0
+            wrong password, try again in 30s|wrong password, see docs/auth2fa.md|wrong password, use ssh2 instead
+            that password doesn't work, open ABC-123|that password doesn't work, see ticket PROJ-4521
+            the password reset is tracked in JIRA-1234 now|the password changed, see commit 7e3fa21b
+            password reset was fixed in commit 46ad826c7dc2b4d831fed955b1ad7cbc716bd4d2
+            the password expires in 90d, changed from 30d|the password changed on 2026-07-01, it's fine now
+            the password expires 2026-07-01T10:00Z|password login is on port 8082 now
+            password auth works on db2, use db1 instead|the password manager isn't 1password, it's keepass2
+            the password manager changed, use KeePassXC now|the password prompt is gone, use ed25519 keys
+            the password is stored with aes256 now|login is broken, use web2 instead|log in as lin with ssh2
+            log in as lin with ed25519|log in as lin with OAuth2|log in with Okta, then open web3|login: lin, 2 sessions
+            login: lin, role2|login: lin, 10.0.0.1|login: lin, lin@acme.com|login: lin, 2026-07-01|login page uses React18 now
+            login failed for user lin, error 18456|login took 350ms, now it's 120ms|the login endpoint is /api/v2/login
+            login test runs on Chrome120|sign in with Apple or with Google|sign in as guest using Firefox115
+            root / admin can log in|WiFi：CafeGuest / 5G|WiFi: 802.11ax, channel 36|WiFi 改成 5GHz 了
+            the WiFi moved to channel 149|the WiFi is Acme-5G|the wifi adapter is RTL8812AU
+            the wifi chip is BCM43602, driver b43|the WPA standard is WPA3 now|WPA2 is old, use WPA3|the key is F12
+            the key changed, it's Ctrl+Shift+P now|the key isn't user_id, it's order_id2|the key is in column B2
+            the api key page moved to /settings/v2|the token limit changed, it's 8192 now|the token isn't valid, try login2
+            token refresh changed, use v3 now|the token bucket size is 64k now|passwd file moved -> /etc/passwd2
+            the passwd command isn't in busybox1.36|解压到 dir2|解压码流需要 ffmpeg6|解压后是 data2.csv|解压用 7zip
+            解压用 gzip1.12|压缩包：data_v2.zip|压缩包是 release-1.2.3.tar.gz|压缩包大小 20MB，改成 18MB|压缩包放在 /data/v2
+            密码不对，试试 v2|密码错误，错误码 10023|密码错误，返回 401|密码错误 5 次锁定 30 分钟|密码错误，改用短信登录
+            密码改了，工单是 OPS-1234|密码改了，见 PR #482|密码改用 bcrypt 存储|密码改用 argon2id|密码哈希换成 sha256 了
+            密码模块换成 auth2 了|密码加密改成 AES256|密码策略改了，现在是 12 位|密码策略改成 v2 了|密码字段改名为 pwd_hash2
+            密码输入框换成 input2|密码登录改成 OAuth2 了|密码过期时间改成 90天|密码过期了，联系 lin@acme.com
+            密码重置接口是 /api/v2/reset|密码重置页面改到 reset2.html|密码服务换到 10.0.0.12 了|密码服务换到 host12 了
+            密码校验迁移到 commit 7e3fa21b|密码管理器换成 Bitwarden2024|口令改成指纹了|口令校验用 pam_unix2|登录改用 OAuth2
+            登录：lin，3 次|登录页改成 Vue3 了|登录接口换成 v3|登录 db01 服务器|登录 10.0.0.1 查看日志|登录失败，错误码是 E1002
+            登录失败，改用 node20|登录失败，试试 Chrome120|用 root 登录 web01|用 lin 登录 gitlab15|账号 lin 属于 group2
+            账号：lin，工号 A10234|账号类型改成 type2|用户 lin，ID 为 u10023|用户 lin，版本 v2.3|门禁改到 3 号门|门禁在 B2 层
+            门禁系统升级到 v2.1.0|门禁 2026 年改造|开机时间改成 30s|开机是 8 点|开机自启用 systemd252|开机用 BIOS2
+            PIN 脚改成 GPIO17|PIN 改成 6 位|the pin isn't GPIO17, it's GPIO27|pin 13 is the LED, use pin 12 instead
+            pin numpy to 1.26.4|pinned to node20|the pinout changed, it's J10 now|door code is being rewritten in C17
+            the code isn't E1002, it's E1003|the code changed, use Python3 now|the error code isn't 404, it's 403
+            提取码错误，试试刷新|提取码是 4 位|the access code review changed, see PR1234|gate code coverage is 85%
+            the old one is gone⏎use the new build|that one is old⏎see docs/setup2.md|that one is old⏎use commit 7e3fa21b
+            that one is old⏎7e3fa21b|that one is old⏎v2.1.0|that one is old⏎ABC-123|that one is old⏎python3|that one is old⏎ok
+            那个是旧的⏎看 v2 分支|那个是旧的⏎release-2.1|the password is wrong⏎see https://acme.test/reset2
+            the password is wrong⏎https://acme.test/reset2|the password doesn't work⏎restart nginx1
+            the password doesn't work⏎use chrome120|密码不对⏎先升级到 v2.1.0|密码不对⏎工单号 T20260701|密码不对⏎看日志 app2.log
+            the secret santa list changed, it's in sheet2 now|the password was changed by lin2 yesterday
+            the password was reset for user42|the password was rotated on db01 and db02|the password was rotated by ansible2.9
+            the password must contain A-Z0-9|passwords are hashed with scrypt, N=16384
+            passwords in ISO27001 audits are out of scope|password spraying is T1110.003 in ATT&CK
+            CVE-2024-3094 is no password bug, it's xz5.6|CVE-2024-3094 affects password login, use OpenSSH9.8
+            the password rule changed, it's NIST800-63B now|the password test is test_login2, it fails
+            the password column isn't varchar64, it's varchar128|the password is checked in Login2FA.tsx
+            use Python3.12 for the password tool|use UTF-8 for the password file|use utf8mb4 for the password table
+            use k8s for the login service|use S3 for the login logs|use Qwen2.5 for password detection
+            use gpt-4o for the login bot|use Llama3 for password prompts|use iPhone15 for the login test
+            use H264 for the login video|use Base64 in the login header|the login model is now qwen3-32b
+            the login model changed to claude-3-5-sonnet|the login branch is feature/auth2
+            the login branch changed, it's release-2.4 now|the login build is 20260701.3 now|login works with 1024x768 now
+            login uses i18n and a11y now|login is p95=350ms now|retry the password with backoff2x
+            the password dialog size is 300x200 now|the session isn't s1, it's s2|the wifi bill changed, it's 20EUR now
+            the wifi speed is 300Mbps now, was 100Mbps|root / home are on nvme0n1|root / boot on sda1, 登录即可
+            login server / db01 / web02|WiFi / LAN / 5G|user / role2 / group3|admin / user42 / guest
+            the deploy key is read-only now|the sort key changed to created_at2|the network key is an integer
+            the router is TL-WR841N, login at 192.168.0.1|the safe mode changed, press F8 now|账号密码登录改成扫码，版本 3.2.1
+            密码学作业换成 RSA2048|密码学课本换成第2版|密码箱型号换成 ABC-200|密码是对的，问题在 node20
+            密码没问题，是 nginx1.24 的锅|密码不用改，端口改成 8082|密码不对还是端口不对？端口是 8082|不是密码的问题，是 TLS1.3
+            the password form changed, it's component Form3 now|wrong password error is now ERR_4031
+            wrong password? call ext4512|that password test doesn't work, use jest29|the auth server isn't auth01, it's auth02
+            log in as lin with Chrome125|log in as lin on web03|login: lin, tty2|login: root, uid0
+            sign in as lin with Ubuntu2204|username lin, group10|connect as admin with ssh2|connect as admin with psql16
+            the router login page moved to 192.168.1.1|hotspot: lin-phone / iOS17|Wifi at the office: Acme-5G, floor3
+            the wifi driver changed, it's iwlwifi2 now|the zip is encrypted, use AES256|the zip is broken, use 7zip
+            the archive opens with WinRAR6|the pdf is locked; see page12|the safe's manual is on page26
+            old one doesn't work⏎node18|the old one doesn't work⏎chrome120|the old one doesn't work⏎lin@acme.com
+            the old one doesn't work⏎feature/auth2|password tests pass on Python3.11, not on Python3.12
+            password reset mails go through SES2|password rotated by job job_20260701
+            password migration V12__add_salt.sql is done, use V13 now|the passphrase length changed, it's 24chars now
+            the secret name isn't db-secret1, it's db-secret2|the token type isn't JWT, it's PASETO4
+            key changed from id_1 to id_2|the key isn't A4, it's C5|the PIN pad model is VX520, use VX680 now
+            pin layout changed to rev2B|door code review moved to sprint24|our code changed to C++20|密码校验改成 zod3
+            密码错误提示改为 err_4031|密码校验失败，见 issue 4512|密码错了三次，账号锁 30min|密码重置邮件走 SES2
+            密码表换到 MySQL8 了|密码改了没？我看到工单 OPS2231|密码相关测试换成 jest29|口令长度改成 24 位
+            登录名 lin，组 group10|登录走 SSO2 了|后台登录 admin，端口 8443|登录用 Chrome125|用 admin 登录 web03
+            路由器：TL-WR841N / 8口|路由器换成 AX3000 了|无线网换成 AX3000|家里 WiFi 是 HomeNet，300M|热点用 iOS17
+            门禁换成 DS-K1T671 了|门禁：3号楼|门锁换成 E20 了|开机画面改成 logo2.png|PIN 换成 Type-C|压缩包用 zstd1.5 解压
+            压缩包换成 v3 了|解压密码学课件 ch12|解压到 D盘 data3|提取码功能改到 v3|取件码 6 位|支付密码是 6 位数字
+            A：密码接口报错⏎B：升级到 node20|A：密码不对⏎B：你 Chrome 版本多少？Chrome125|甲：那个版本旧了⏎乙：用 jdk21
+            The login bug is in SessionStore2.kt|Login broke after macOS15, use macOS14|After login run build42 again
+            Wrong password handling: see RFC6749 and RFC7617|New password UI ships in 24Q3, not 24Q2
+            Password Safe is on Android14 now|passwords.txt isn't on nas01, it's on nas02
+            The Jenkins login changed, it's Keycloak24 now|The password meter uses zxcvbn4 now
+            the password lives in vault path kv2/app1|Our password vault changed, it's HashiCorp Vault1.15 now
+            the username changed, it's lin2024 now|the user isn't lin42, it's lin43|用户名改成 lin2024 了
+            用户名不是 lin42，是 lin43|账号改成 lin2024 了|the account isn't acc_1002, it's acc_1003
+            the password for lin2024 changed|lin2024 的密码改了|the password on host prod-db7 expired
+            reset the password of svc_backup2|svc_backup2 的密码过期了|the password of bob42 was reset by alice77
+            wrong password for alice77|wrong password from 10.0.0.12 via eth0|the wrong password counter is 5 of 10 now
+            the password service changed, it's auth-svc2 now|the wrong password alert is now rule5710
+            password auth was replaced by WebAuthn2|use WebAuthn2 instead of a password
+            the password dialog is broken on Windows11, try Windows10|log in with GitHub, then run build1024
+            log in and open room42|login is slow, p99 is 1200ms now|login: see RFC6749|sign in with SSO, it's SAML2 now
+            sign in and type /help2|the login test fails on node18, use node20|the user changed the password at 10:30, try 10:35
+            the password was changed in version 3.2.1, now it's 3.2.2|password rotation: every 90 days, now 60 days
+            the password has 12 characters, not 8|password length is now 128bit|the password changed, tell alice42
+            the password changed, see #4821|the password changed, ask in room5
+            the password is wrong in config2.yaml, use config3.yaml|the password is in 1Password8 now
+            the wifi is 5GHz, not 2.4GHz|wifi: channel 11, not 6|wifi7 is new, use wifi6
+            the router runs OpenWrt23, was OpenWrt22|the hotspot uses 2GB a day|zip the folder to backup2026.zip
+            unzip build1024.zip and run it|the archive has 3 parts, use part2|the archive is at s3://bucket/key2
+            the pin is 12 now, was 13|pin the version to 2.0.1, not 2.1.0|the pin count isn't 40, it's 64
+            PIN entry is limited to 3 tries, now 5|the door code is written in Rust2021|access code paths changed, see module7
+            the gate code is 500 lines now|the password hint changed to "first pet"|the password changed twice in 2025
+            my password strength is 85% now|I changed 2 passwords and 3 keys|the key changed from C to D#
+            the token expires at 1783526400|the credentials file moved to ~/.aws2|the credentials provider isn't v1, it's v2
+            username is case sensitive since v2|the archive was created 20260701|login to node-a1 and node-b2
+            log in as lin on 2026-07-01|connect as lin to db42|connect as lin using TLS13|用 TLS13 登录
+            用手机号登录，验证码 6 位|登录后跳转到 page2|登录要走 VPN2|登录改为 SAML2|登录日志在 log2026 目录
+            账号同步到 LDAP2 了|账号等级改为 level5|账号 lin 改名为 lin2|账户余额是 20000|账户数从 100 变成 200
+            用户数变成 12000 了|用户 lin 换到 group3|无线网卡换成 AX210|无线键盘换成 K380|热点新闻看 3 条|路由器换成 RT-AX86U
+            路由器改到 192.168.2.1|WiFi 信号是 -60dBm|WiFi 名改成 Attic2G|门禁卡号是 12345|门禁 3 月改造，换成人脸
+            门锁电池换成 5 号|开机速度变成 12s|开机脚本换成 boot2.sh|锁屏时间改成 10 分钟|压缩包从 3GB 变成 2GB
+            压缩包改名为 data2026|解压后得到 model2.bin|解压缩用 zstd，级别 19|密码找回功能改到 v2|密码长度从 8 改成 12
+            密码失败次数从 3 改成 5|密码过期提醒改成 7 天前|密码框样式改成 style2|密码不对的工单是 T4512|密码算法换成 SM3
+            密码接口换成 /v2/pwd|密码服务器换成 web02|密码错误率从 2% 变成 1%|密码说明在第 12 页|口令卡换成 U盾2代
+            口令红包改成 20 元|验证码服务换成 v3|提取码错了 3 次|提取码功能 2026 年上线|取件码变成 8 位
+            A：密码改了吗？⏎B：改了，v2.1.0 里|A：登录报错⏎B：E1002|甲：用哪个版本登录？⏎乙：v2.3
+        """):
+            with self.subTest(text.strip()):
+                self.assertEqual(clean(text.strip().replace("⏎", "\n")), text.strip().replace("⏎", "\n"))
+
+    def test_a_key_of_json_is_no_talk(self) -> None:
+        text = '{"sid": "a8f3kq72x9", "login": "lin", "device": "k3f9xx27qa"}'
+
+        self.assertEqual(clean(text), text)
+
     def test_an_empty_setting_does_not_borrow_the_next_line(self) -> None:
         text = "DB_PASSWORD=\nDB_HOST=db1.internal"
 
@@ -2614,6 +2885,7 @@ class FixedPoints(unittest.TestCase):
         chance = random.Random(9)
         parts = ["密码", "是", "：", " ", "\n", "password", "token", "=", '"', "sk-", "abc123", RANDOM, "|", "--",
                  "[已脱敏:pin]", "[已脱敏:", ")", "\u200b", "＝", "://", "@", "\\", "**", "is my ", "验证码", "482913",
+                 "Sommer75ab", "changed, it's ", "换成", "登录", "wifi ", " / ",
                  "-----BEGIN PRIVATE " + "KEY-----", "\r", "\ud800"]
         for _ in range(1500):
             text = "".join(chance.choices(parts, k=chance.randint(1, 30)))
@@ -2694,7 +2966,7 @@ class Rules(unittest.TestCase):
             self.assertIn(place, caught.exception.message)
 
     def test_words_that_yaml_took_for_something_else_are_refused(self) -> None:
-        for name in ("not_values", "ids", "near"):
+        for name in ("not_values", "ids", "near", "hands", "turns"):
             with self.subTest(name), self.assertRaises(am.ConfigError):
                 am.Redactor({**SECURITY, name: ["a", None]})
 

@@ -188,6 +188,18 @@ class Archived(Learned):
         self.assertIn("[已脱敏:password]", kept)
         self.assertNotIn("Tig3r", told + kept)
 
+    def test_a_turn_that_is_only_the_password_after_an_old_one_is_masked(self) -> None:
+        with self.log.open("a", encoding="utf-8") as log:
+            for at, (role, text) in enumerate((("user", "That password is old."), ("assistant", "Sommer75ab"),
+                                               ("user", "We decided to keep the printer in room 4."))):
+                said = {"type": role, "uuid": f"v{at}", "sessionId": "5e55", "timestamp": f"2026-11-30T09:0{at}:00.5Z"}
+                log.write(json.dumps({**said, "cwd": str(self.shop), "message": {"role": role, "content": text}}) + "\n")
+        told = self.run_it(sediment.main, "--all", "--json") + self.run_it(sediment.main, "--all", "--apply", "--archive", "on")
+        kept = json.dumps(self.memory.archived("claude-code", "5e55"), ensure_ascii=False)
+
+        self.assertIn("That password is old.", kept)
+        self.assertNotIn("Sommer75ab", told + kept)
+
     def test_forgetting_the_memory_forgets_its_turn(self) -> None:
         memory = self.memory_of("Redis")
         self.memory.forget(memory.id)

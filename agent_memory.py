@@ -2263,12 +2263,12 @@ _RULE_LISTS = ("security.redact_patterns", "suspicion.rules")
 _CHECKED = (*_RULE_LISTS, "security.labels", "security.prefixes", "security.told")        # lists of maps the tests have checked
 # Sections whose keys are names of the user's own.
 _OPEN = r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)|suspicion\.words"
-_ALIKE = r"category_mapping|conflicts\.(settings|units)|suspicion\.words"     # of these, each value is of the others' kind
+_ALIKE = r"category_mapping|vectors\.backends|conflicts\.(settings|units)|suspicion\.words"     # each value is of the others' kind
 _UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_verified", "time_decay_days")
 _RANGES: Mapping[str, tuple[float, float]] = {      # what is not listed: whole numbers from 1, others from 0
     "threshold": (0, 1), "alone": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
     "hot_boost": (0.1, 10), "sentences": (0, 100), "b": (0, 1), "min_coverage": (0, 1), "lock_seconds": (0, 3600),
-    "previous": (0, 1), "next": (0, 1), "farther": (0, 1), "rest": (0, 1),
+    "previous": (0, 1), "next": (0, 1), "farther": (0, 1), "rest": (0, 1), "speaker": (0.1, 10), "dated": (0.1, 10),
 }
 
 
@@ -2306,6 +2306,13 @@ class Settings(Record):
             if value := self.lookup(prefix + name):
                 return value.strip()
         return default
+
+    def language(self, asked: str | None, meek: bool = False) -> str:
+        """The language to speak, "en" or "zh".  ConfigError when $AGENT_MEMORY_LANG names another, unless `meek`."""
+        named = self.choice("LANG")
+        if not asked and not meek and named and not _pattern(r"(?i:(?:en|zh|c|posix)(?:[_.@-].*)?)").fullmatch(named):
+            raise ConfigError(f"AGENT_MEMORY_LANG is {in_short(named)}", "set it to en or zh")
+        return spoken_language(asked or named, self.environment)
 
     @property
     def root_named(self) -> bool:
@@ -2612,13 +2619,25 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
                   dict: "a map"}[kind]
         raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {in_short(new)}")
     texts = kind is list and old and isinstance(old[0], str)
-    if odd := [item for item in new if not isinstance(item, str) or not item] if texts else []:
-        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {in_short(odd[0])}",
-                          "put words such as no in quotes")
+    if odd := [item for item in new if not isinstance(item, str) or not item.strip("*")] if texts else []:
+        hint = "leave out what is empty or only stars" if isinstance(odd[0], str) else "put words such as no in quotes"
+        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {in_short(odd[0])}", hint)
+    if dotted == "deduplication.dates":
+        _check_patterns(dotted, new, place)
     low, high = _RANGES.get(dotted.rpartition(".")[2], (min(old, 1) if isinstance(old, int) else 0, 10 ** 9))
     if number and not low <= new <= high:
         limit = f"{low} or more" if high == 10 ** 9 else f"from {low} to {high}"
         raise ConfigError(f"{place(dotted)}: {dotted} must be {limit}, not {new}")
+
+
+def _check_patterns(dotted: str, patterns: Iterable[str], place: Callable[[str], str]) -> None:
+    """Refuse a list in which something is no regular expression."""
+    try:
+        for pattern in patterns:
+            _pattern(pattern)
+    except (re.error, RecursionError, OverflowError) as fault:
+        raise ConfigError(f"{place(dotted)}: {dotted} holds what is no regular expression: {fault}",
+                          "quote each with '…'") from None
 
 
 def _nearest(key: str, base: Mapping[str, Any]) -> str:
@@ -2767,7 +2786,7 @@ class Redactor:
             ends = [0, *(stop for _, stop, _ in spans)]
             pieces = [f"{text[at:start]}[已脱敏:{label}]" for at, (start, _, label) in zip(ends, spans)]
             text = "".join(pieces) + text[ends[-1]:]
-        return Clean(text, tuple(dict.fromkeys(_unkept(_MARK).findall(text) if "[已脱敏:" in text else ())))
+        return Clean(text, tuple(dict.fromkeys(_unkept(rf"\[已脱敏:({_LABEL})\]").findall(text) if "[已脱敏:" in text else ())))
 
     def _spans(self, text: str) -> list[Found]:
         """Where the secrets are, in the text's own positions, sorted and apart."""
@@ -3717,8 +3736,8 @@ def _decoded(text: str, visible: str) -> Iterator[str]:
     if low.count("%") > 2 or low.count("\\") > 3 or low.count("&#") > 3:
         read = _pattern(r"(?:(?:%|\\x)[0-9a-f]{2})+").sub(
                       lambda run: unhexlify(_pattern(r"%|\\x").sub("", run[0])).decode("utf-8", "replace"), low)
-        yield re.sub(r"\\u00?([0-9a-f]{4})|&#x([0-9a-f]{2,5});|&#([0-9]{2,6});",
-                     lambda code: chr(min(int(code[1] or code[2] or "0", 16) or int(code[3]), 0x10FFFF)), read)
+        yield _pattern(r"\\u(?:0000)?([0-9a-f]{4})|&#x([0-9a-f]{2,5});|&#([0-9]{2,6});").sub(
+            lambda code: chr(int(code[3]) if code[3] else int(code[1] or code[2], 16)), read)
     if "rot13" in low or "rot-13" in low:
         letters = "abcdefghijklmnopqrstuvwxyz"
         yield low.translate(str.maketrans(letters, letters[13:] + letters[:13]))
@@ -5688,14 +5707,16 @@ class Segment:
     def __init__(self, read: Callable[[int, int], bytes], data: bytes = b"") -> None:
         self.data = data                                  # all of it, while it is in no file
         head = array("Q", read(0, 8 * _HEAD))
-        if len(head) != _HEAD or head[0] != _SEGMENT:
+        if len(head) != _HEAD or head[0] != _SEGMENT or head[4] > 32:
             raise ValueError("no segment")
-        _, self.first, self.count, self._low, self._depth, self._high, self.size, self.wide = head
+        _, self.first, self.count, self._low, self._depth, self._high, size, self.wide = head
         self._read = read
         self._directory = 8 * _HEAD + 16 * self._low
         self._keys = self._directory + _directory_size(self._depth)
         self._norms_at = self._keys + 16 * self._high
         self._body = self._norms_at + 12 * self.count
+        if self._body > size:                             # a bit flipped, and one read could ask for all memory there is
+            raise ValueError("no segment")
         self._asked = 0
         self._columns: dict[int, int] = {}                # those asked for lately, at most 32 MB of them
         self._steps: dict[tuple[int, bytes], tuple[bytes, int]] = {}         # and 32 MB of these
@@ -7174,7 +7195,7 @@ class Matrix:
 # finds the journal and does the rest again; every step may be done twice.
 
 _INDEX_FRAME, _GRAPH_FRAME = (b"[\n", b"\n]\n"), (b'{"entities": {\n', b"\n}}\n")
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)      # what a file of cache/ may turn out to be
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, RecursionError, OverflowError)     # what a file of cache/ may raise
 _HELD = 65_536                       # memories that are kept from one change to the next, 2 kB each
 _MANY = 65_535                       # recalls that are told apart; more count as so many
 _TOUCH = rf"(?m)^({ID})\t(\d{{1,9}})\t([1-9]|10)\t(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)$"
@@ -7828,7 +7849,10 @@ class Store:
         return None if data is None else data.decode("utf-8", "replace")
 
     def _opened_bytes(self, name: str) -> bytes | None:
-        data = _bytes(self.path(name))
+        try:
+            data = _bytes(self.path(name))
+        except IsADirectoryError:
+            raise AgentMemoryError(f"{self.path(name)} is a directory where a file of ours belongs", "move it away") from None
         try:
             return None if data is None else self._vault.open(data, name)
         except KeyTrouble:
@@ -7836,12 +7860,12 @@ class Store:
                 raise
             raise StoreDamaged(f"{name} is damaged: the key opens the other files and not this one") from None
 
-    def json(self, name: str) -> Any:
-        """A derived JSON file; None when it is missing or cannot be read, for it can be rebuilt."""
+    def json(self, name: str, lost: str = "") -> Any:
+        """A JSON file beside the index; None when it is missing or cannot be read: it is rebuilt, or `lost` tells what is gone."""
         try:
             return from_json(self._text(name) or "null")
         except (ValueError, StoreDamaged):
-            self.warn(f"{name} could not be read and is rebuilt")
+            self.warn(lost or f"{name} could not be read and is rebuilt")
             return None
 
     def vectors(self) -> dict[str, Any]:
@@ -8253,9 +8277,10 @@ class Store:
         draft = Draft(seen)
         if edited:
             count = self.fold(draft, edited)
+            self.commit(draft)
             if count and not seen.signature:
                 self.warn(f"index.json was missing and was rebuilt from {count} pages")
-            self.commit(draft)
+                self._rederive()                         # graph and vectors know a memory that lost its page, too
             if not draft.puts and seen.signature and not self._unreadable:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
             draft = Draft(self.load())
@@ -8263,7 +8288,8 @@ class Store:
 
     def _finish(self) -> None:
         """Do the rest of a change that was interrupted, as its journal tells."""
-        journal = self.json(".journal.json")
+        journal = self.json(".journal.json",
+                            "a change was cut short and .journal.json cannot be read; sync takes in the pages it wrote")
         if isinstance(journal, dict) and journal.get("verb") == "forget":
             self.uncache((), "segment")                  # its words stand there as hashes
         self._apply(*_journalled(journal))
@@ -8360,7 +8386,7 @@ class Store:
             placed.sync()
         counted = [self._write_page(memory, old.get(memory.id), durable=False) for memory in touched]
         _sync_folder(self.path("store"))
-        reworded = [m for m in puts if m.id not in old or old[m.id].content != m.content
+        reworded = [m for m in (*puts, *counted) if m.id not in old or old[m.id].content != m.content
                     or ("quarantined" in m.flags) != ("quarantined" in old[m.id].flags)]
         if reworded or drops:
             self._derive(reworded, drops, seen)
@@ -8628,7 +8654,7 @@ class Store:
         for name in [f"backups/{name}" for name in reversed(self.backup_names()) if archive.fullmatch(name)]:
             try:
                 yield name, _held_rows(self._text(name) or "")[1]
-            except ValueError as fault:
+            except (ValueError, StoreDamaged) as fault:
                 self.warn(f"{name} cannot be read: {fault}")
 
     def erase(self, id: str) -> list[str]:
@@ -8696,7 +8722,7 @@ class Store:
 
     def last_change(self) -> dict[str, Any]:
         """The record of the last change: its verb, when, what it put and dropped, what stood there before; {} without."""
-        found = self.json(".undo.json")
+        found = self.json(".undo.json", "the last change cannot be undone: .undo.json cannot be read")
         if isinstance(found, dict) and found.get("verb") == "forget":
             return {"verb": "forget", "at": "", "puts": [], "drops": [], "before": []}
         try:
@@ -8794,9 +8820,13 @@ class Store:
                 path = os.path.join(folder, name)
                 if not os.path.islink(path):
                     os.chmod(path, 0o600)
-        seen = self.load()
-        self._write_graph(self.fresh_graph(seen.memories))
-        self.change_vectors(self.vectors_of(), {}, self.vector_keys() - set(seen.memories.rows.keys))
+        self._rederive()
+
+    def _rederive(self) -> None:
+        """Graph and vectors of the memories that are there, and of no others.  The lock must be held."""
+        memories = self.load().memories
+        self._write_graph(self.fresh_graph(memories))
+        self.change_vectors(self.vectors_of(), {}, self.vector_keys() - set(memories.rows.keys))
 
     def unmasked(self, fix: bool) -> Iterator[Finding]:
         """What today's rules would mask in backups and archives; rewritten when `fix` is set, under the lock."""
@@ -8879,12 +8909,12 @@ class Store:
         self.write(".tombstones.json", {"key": key, "hashes": sorted(graves)})
 
     def _graves(self) -> tuple[str, set[str]]:
-        held = self.json(".tombstones.json")
-        if held is None:
-            return self._chance(16).hex(), set()
         try:
+            held = from_json(self._text(".tombstones.json") or "null")
+            if held is None:
+                return self._chance(16).hex(), set()
             return bytes.fromhex(held["key"]).hex(), {str(hash) for hash in held["hashes"]}
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, StoreDamaged):
             self.warn("what was forgotten on purpose is no longer known: .tombstones.json cannot be read")
             return self._chance(16).hex(), set()
 
@@ -10336,7 +10366,8 @@ class AgentMemory:
             edited = replace(memory, category=made.category, importance=made.importance, project=made.project,
                              room=memory.room if made.category == memory.category else made.room)
             if made.content != memory.content:
-                edited = replace(edited, content=made.content, redacted=made.redacted, flags=made.flags,
+                redacted = tuple(dict.fromkeys((*memory.redacted, *made.redacted)))          # its history has marks, too
+                edited = replace(edited, content=made.content, redacted=redacted, flags=made.flags,
                                  execution_verified=made.execution_verified, updated_at=made.created_at,
                                  said_at=memory.said_at and made.created_at,
                                  history=(*memory.history, {"content": memory.content, "at": made.created_at}))
@@ -10398,7 +10429,7 @@ class AgentMemory:
         except StoreBusy:
             if patience == 0:
                 return
-        except (OSError, AgentMemoryError):
+        except (*_UNREADABLE, AgentMemoryError):
             pass                                     # nothing of it may stay
         try:
             self._store.uncache((), "segment")
@@ -10723,6 +10754,8 @@ class AgentMemory:
         """
         with self._mutex:                            # another thread may be asking
             mark, corpus = self._store.mark_of("cache", "segments.json"), self._kept
+            if corpus is not None and not self._untouched(corpus.files):
+                corpus = None
             if corpus is None or corpus.rows is not seen.memories.rows or corpus.mark != mark:
                 self._kept = corpus = self._corpus_of(seen, corpus)
                 corpus.mark = mark
@@ -10786,6 +10819,11 @@ class AgentMemory:
             raise ValueError(f"{name} is not as it was written")
         return Segment(read)
 
+    def _untouched(self, files: Iterable[list[Any]]) -> bool:
+        """Whether no segment was written over where it stands; one that is gone is still open, and whole."""
+        now = [self._store.mark_of("cache", name) for name, *_ in files]
+        return all(mark is None or mark[2] == file[1] for mark, file in zip(now, files))
+
     def _file(self, name: str, checksum: int) -> list[Any]:
         """What the manifest says of a segment's file: its name, size, time and checksum; [] where there is none."""
         mark = self._store.mark_of("cache", name)
@@ -10831,7 +10869,7 @@ class AgentMemory:
                 return 0
             with self._store.lock("cache/index.lock", 0):
                 return self._indexed(self._store.numbered(), fan)
-        except (OSError, AgentMemoryError):
+        except (*_UNREADABLE, AgentMemoryError):
             return 0
 
     @without_pauses
@@ -11436,7 +11474,7 @@ class AgentMemory:
             archives=sum(n.startswith("prune_") for n in names), store_bytes=self._store.size(),
             encrypted=self._store.sealed(), oldest=dates[0] if dates else None, newest=dates[-1] if dates else None,
             expiring=len(plan(memories, self.now(), self.settings["pruning"], self.settings.rooms)),
-            last_digest=self.slot("sediment").read().get("last"))
+            last_digest=self.last_digest() or None)
 
     def vectors(self) -> VectorState:
         """Which backend gives meaning now, which others there are, and how the reranker stands."""
@@ -11559,14 +11597,14 @@ class AgentMemory:
                 corpus = self._corpus(seen)
                 if len(corpus.segments) > 1:
                     self._merge(seen, corpus, list(corpus.segments), fan=0)
-        except (OSError, AgentMemoryError):
+        except (*_UNREADABLE, AgentMemoryError):
             pass                                     # it is for speed alone
 
     def _taken_in(self) -> int:
-        if self.exists():
-            self._store.settle()                     # a page whose recalls still wait beside it was not edited
         with self._store.transaction("sync") as draft:
-            return self._store.fold(draft, dict.fromkeys((*self._store.pages(), *draft.memories)))
+            count = self._store.fold(draft, dict.fromkeys((*self._store.pages(), *draft.memories)))
+        self._store.settle()
+        return count
 
     def doctor(self, fix: bool = False) -> Examined:
         """Every kind of drift in the data root; `fix=True` mends what is safe and looks again."""
@@ -11595,7 +11633,7 @@ class AgentMemory:
                 yield Finding("odd date", memory.id, f"{trouble}; it is kept whatever its age")
             if memory.room not in self.settings.rooms:
                 yield Finding("no room", memory.id, f"config.yaml has no room {memory.room}; the memory is found all the same")
-        last = self.slot("sediment").read().get("last") or {}
+        last = self.last_digest()
         quiet = age(last.get("time"), self.now()) if last else None
         if last.get("error"):
             yield Finding("cron failed", "auto_sediment", f"its last run said: {last['error']}")
@@ -11603,6 +11641,11 @@ class AgentMemory:
             yield Finding("cron silent", "auto_sediment", f"its last run was {int(quiet)} days ago")
         if not memories:
             yield Finding("empty", self.root, "there is no memory yet", trouble=False)
+
+    def last_digest(self) -> dict[str, Any]:
+        """What auto_sediment noted of its last run; {} when there is none, or nobody can read it."""
+        last = self.slot("sediment").read().get("last")
+        return last if isinstance(last, dict) else {}
 
     def audit(self, fix: bool = False) -> Examined:
         """What today's masking rules would mask in what was kept earlier; `fix=True` masks it there."""
@@ -11647,8 +11690,8 @@ class AgentMemory:
             for link in memory.conflicts:
                 if other := draft.memories.get(link["memory_id"]):
                     draft.put(replace(unlinked(other, memory.id), dismissed=(*other.dismissed, memory.id)))
-            ids = dict.fromkeys((*memory.dismissed, *(link["memory_id"] for link in memory.conflicts)))
-            settled = replace(memory, conflicts=(), dismissed=tuple(ids))
+            ids = [link["memory_id"] for link in memory.conflicts]
+            settled = replace(unlinked(memory, *ids), dismissed=tuple(dict.fromkeys((*memory.dismissed, *ids))))
             draft.put(settled)
             return settled
 
@@ -11714,7 +11757,7 @@ def _question_in(line: str) -> tuple[str, list[str], str]:
     """The query, the expected ids and the kind in a line of an evaluation.  UsageError when it is none."""
     try:
         row = from_json(line)
-        query, expected, kind = row["query"], row["expected"], row.get("kind", "")
+        query, expected, kind = row["query"], row["expected"], row.get("kind") or ""
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         query = expected = kind = None
     expected = [expected] if isinstance(expected, str) else expected
@@ -11841,7 +11884,8 @@ def merged(old: Memory, new: Memory) -> Memory:
     if old.source is None and old.session is None:        # nobody knows where the old came from
         old = replace(old, source=new.source, **{field: getattr(new, field) for field in _PROVENANCE})
     return replace(
-        old, content=better.content, redacted=better.redacted, history=history, category=category,
+        old, content=better.content, redacted=tuple(dict.fromkeys((*old.redacted, *better.redacted))), history=history,
+        category=category,
         room=new.room if category == new.category else old.room, importance=max(old.importance, new.importance),
         execution_verified=old.execution_verified or new.execution_verified,
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at, said_at=said_at)
@@ -12537,7 +12581,9 @@ def _doctor(memory: AgentMemory, args: Namespace) -> Examined:
     """Look for drift, loose modes, odd dates, unread logs and a silent cron job; exit code 1 when something is wrong."""
     found, agents = memory.doctor(args.fix), beside("agents")
     more = tuple(agents.findings(memory)) if agents else ()
-    return replace(found, findings=(*found.findings, *more), left=(*found.left, *more) if found.fixed else found.left)
+    if found.fixed or args.fix and any(each.trouble for each in more):
+        found = replace(found, fixed=True, left=(*found.left, *more))
+    return replace(found, findings=(*found.findings, *more))
 
 
 @command("audit", _FIX, show=_show_examined)
@@ -12846,7 +12892,7 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
 
 def _say(memory: AgentMemory, args: Namespace) -> Say:
     """How to speak: --lang, $AGENT_MEMORY_LANG or the locale; colour where a terminal and the user like it."""
-    chinese = spoken_language(args.lang or memory.settings.choice("LANG"), memory.settings.environment) == "zh"
+    chinese = memory.settings.language(args.lang, meek=args.command in _MEEK) == "zh"
     limit = getattr(args, "max_chars", None) or memory.settings["output"]["max_chars"]
     return Say(chinese, sys.stdout.isatty() and not memory.settings.environment.get("NO_COLOR"), limit, memory)
 

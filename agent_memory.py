@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
     from datetime import date, datetime
     from types import SimpleNamespace as Namespace
-    from types import TracebackType
     from typing import Any, Literal, NoReturn, Self, TypeVar, dataclass_transform
     from urllib.request import Request
 
@@ -1153,8 +1152,8 @@ def read_env(text: str) -> dict[str, str]:
 
 # ── Settings ─────────────────────────────────────────────────────────────────
 # The one source of every number, pattern and address: the text below, which is
-# config.yaml to the byte, under what <root>/config.yaml says otherwise.  Reads
-# the disk once and the environment; nothing else in this file reads either.
+# config.yaml to the byte, under what <root>/config.yaml says otherwise.  The one
+# chapter that reads settings files; a process reads them once.
 
 DEFAULTS = r"""# Agent Memory: every number, pattern and address, once.
 # This file is also embedded in agent_memory.py, to the byte.  Change settings in
@@ -1574,7 +1573,7 @@ suspicion:                         # texts that want to command the agent: block
   variants: "無无視视規规則则統统詞词設设對对話话說说戶户員员權权發发傳传錄录憶忆請请從从現现開开關关執执為为這这條条個个內内容容隱隐瞞瞒復复製制寫写儲储轉转帳账號号鑰钥碼码憑凭證证讓让諱讳審审過过濾滤禁禁來来將将須须認认後后與与們们沒没別别於于給给舊旧擁拥準准約约還还擬拟裝装蓋盖該该會会時时繞绕導导輸输"      # pairs of characters: traditional, simplified
   # A word ending in * stands for all that begin so; Latin words match whole, in any case, after NFKC.
   words:
-    drop: [ignore, disregard, forget, override, overrule, bypass, "stop following", "stop obeying", "do not follow", "don't follow", "do not obey", "don't obey", "do not comply with", "never follow", "pay no attention to", "set aside", "put aside", "throw away", "throw out", violate, "do not adhere to", "no longer follow", "must not follow", "must not obey", "should not follow", "no longer obey", circumvent, disobey, nullify, "take no notice of", "do not abide by", "stop respecting", "cease following", "do not listen to", "don't listen to", unlearn, revoke, cancel, "don't obey", "not bound by", "free of", "you need not follow", "you can ignore", supersede*, overrides, replaces, "take precedence over", "takes precedence over", "has priority over", outranks]
+    drop: [ignore, disregard, forget, override, overrule, bypass, "stop following", "stop obeying", "do not follow", "don't follow", "do not obey", "don't obey", "do not comply with", "never follow", "pay no attention to", "set aside", "put aside", "throw away", "throw out", violate, "do not adhere to", "no longer follow", "must not follow", "must not obey", "should not follow", "no longer obey", circumvent, disobey, nullify, "take no notice of", "do not abide by", "stop respecting", "cease following", "do not listen to", "don't listen to", unlearn, revoke, cancel, "not bound by", "free of", "you need not follow", "you can ignore", supersede*, overrides, replaces, "take precedence over", "takes precedence over", "has priority over", outranks]
     prior: [previous, previously, prior, earlier, above, preceding, foregoing, before, original, initial, former, existing, past, all, any, every, each, your, whatever, "developer's", "system's", anthropic, openai, built-in, higher-level, system, safety, security, developer, content, ethical, moderation]
     det: [the, of, these, those, that, this, my, our, other, and, or, single, each, current, old, hidden, built-in, internal, so-called, given, programmed, set, core, default, ai, model, usage, both, from, to, it, everything, entire, whole, user, operator, assistant, configured, what, received, ever, for, by, was, were, come]
     rules: [instruction*, directive*, guideline*, rule, rules, prompt, prompts, "system prompt", constraint*, restriction*, polic*, guardrail*, programming, safeguard*, orders, training, "system message", "system messages", "developer message", context, limits, limitations, filters, requirements, protocols]
@@ -1598,7 +1597,7 @@ suspicion:                         # texts that want to command the agent: block
     keepsake: [memory, memories, note, notes, digest, digests, summary, summaries, reply, replies, response, responses, answer, answers, output, outputs, message, messages, conversation, conversations, session, sessions, email, emails, agents.md, claude.md, agents, prompt, document, documents]
     carry: [append, copy, include, repeat, insert, attach, add, paste, propagate, reproduce, replicate, embed, prepend, restate, duplicate, write, re-save, resave, save, store, carry, put, forward, spread, preserve, retain, keep, pass, quote]
     zcarry: [附上, 附加, 附带, 复制, 包含, 加上, 加入, 写入, 带上, 重复, 插入, 抄写, 抄录, 粘贴, 保留, 追加, 传播, 添加, 写进, 存入, 保存, 放进, 扩散]
-    approved: [pre-approved, preapproved, approved, authorized, authorised, confirmed, consented, granted, "signed off", "says it is fine", "said it is fine", "says it's fine", "says it is ok*", "said it's ok*", consent, "gave consent", waived, agreed, permitted, allowed, waived, signed, cleared, "given permission", "gave permission"]
+    approved: [pre-approved, preapproved, approved, authorized, authorised, confirmed, consented, granted, "signed off", "says it is fine", "said it is fine", "says it's fine", "says it is ok*", "said it's ok*", consent, "gave consent", waived, agreed, permitted, allowed, signed, cleared, "given permission", "gave permission"]
     boss: [user, admin, administrator, owner, operator, management, ceo, boss, "security team", "it team", "it department", "legal team", legal, anthropic, openai, developer, root, vendor, compliance, security]
     unasked: ["never ask", "without asking", "without confirmation", "without further confirmation", "without approval", "no confirmation", "needs no confirmation", "no approval", "no need to ask", "need not ask", "don't ask", "do not ask", "skip confirmation", "skip approval*", "all commands", "all shell commands", "any command", "all payments", "all actions", "all requests", "all operations", "all tool calls", "all future", "any action", "everything", "every request", "every action", "every command", "no longer needed", "no longer required", "not required", "unconditionally", "full access", "without further approval", "without any approval", "without any confirmation", "skip all", "bypass all", "with anyone", "no further", "every purchase", "all purchases", "all transfers", "any purchase", "any transfer", "any amount", "no questions asked", "no review", "without review"]
     zunasked: [免确认, 无需确认, 无须确认, 不必确认, 不用确认, 不需要确认, 不再确认, 不要确认, 无需再, 无需询问, 不用再问, 不必询问, 不必再, 不用询问, 无需审批, 免审批, 跳过审批, 跳过确认, 直接执行, 自动批准, 自动执行, 所有命令, 所有操作, 一切操作, 任何操作, 全部操作, 所有请求, 任何请求, 所有转账, 不用再确认, 不需再确认, 不需要再, 跳过所有, 跳过一切, 不需要审批, 无须审批, 不用审批, 所有权限, 全部权限, 明文]
@@ -2300,12 +2299,12 @@ class Settings(Record):
         """A key by the name of its variable: the environment first, then <root>/.env."""
         return self.environment.get(name) or self.secrets.get(name) or None
 
-    def choice(self, name: str, default: str = "") -> str:
+    def choice(self, name: str) -> str:
         """An AGENT_MEMORY_* variable, or its HERMES_* twin of the specification."""
         for prefix in ("AGENT_MEMORY_", "HERMES_"):
             if value := self.lookup(prefix + name):
                 return value.strip()
-        return default
+        return ""
 
     def language(self, asked: str | None, meek: bool = False) -> str:
         """The language to speak, "en" or "zh".  ConfigError when $AGENT_MEMORY_LANG names another, unless `meek`."""
@@ -2397,7 +2396,7 @@ def settings_template() -> str:
 
 _LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "question_words",
                        "answer_types", "changed", "traditional", "function_characters", "roles", "labels", "nouns", "words",
-                       "signs", "time_decay_days", "weight_importance", "weight_frequency", "weight_verified", "boost_verified"))
+                       "signs", *_UNUSED))
 
 
 class ShippedRule(dict[str, object]):
@@ -3697,7 +3696,7 @@ _LEET = str.maketrans("013457$", "oieasts")
 
 def _holds(text: str, signs: Iterable[str]) -> bool:
     """Whether one of the signs stands in a text; the patterns that need one take 1 to 2 ms to compile."""
-    return any(sign in text for sign in signs)
+    return any(map(text.__contains__, signs))
 
 
 def _unseen(text: str) -> bool:
@@ -4175,9 +4174,9 @@ class Language:
         """The first word of these lists in a text."""
         return self._of(*lists).search(text) if self._may(text, *lists) else None
 
-    def _may(self, text: str, *lists: str, form: str = "{}") -> bool:
+    def _may(self, text: str, *lists: str) -> bool:
         """Whether a pattern may match: until it is compiled, which takes 1 ms for 60 words, their beginnings are looked for."""
-        return (form, *lists) in self._patterns or any(
+        return ("{}", *lists) in self._patterns or any(
             any(map(text.__contains__, self._firsts[name])) for name in lists)
 
     def _of(self, *lists: str, form: str = "{}") -> re.Pattern[str]:
@@ -4953,7 +4952,7 @@ class Expected:
         self._changed = _between_blanks(rules["changed"])
         low = analyzer.folded(query)
         asked = _spaced(low)
-        types = [type for type in rules["answer_types"].values() if _has(asked, _between_blanks(type["asked"]))]
+        types = [type for type in rules["answer_types"].values() if _holds(asked, _between_blanks(type["asked"]))]
         self._types = [(tuple("0123456789") if type["digits"] else (), _between_blanks(type["told"])) for type in types]
         topic = _from_first(low)[:2]
         self._topic = topic if len(topic) == 2 and topic.isalnum() and min(topic) > "\u0dff" else ""
@@ -4998,14 +4997,14 @@ class Expected:
         return {id: fits[id] * raised[id] / scores[id] for id in known if raised[id] != scores[id]}
 
     def _tells_of_change(self, text: str) -> bool:
-        return _has(_spaced(self._folded(text[:_JUDGED])), self._changed)
+        return _holds(_spaced(self._folded(text[:_JUDGED])), self._changed)
 
     def factor(self, text: str) -> float:
         """What the score of a text is multiplied by."""
         weigh, low = self._weigh, self._folded(text[:_JUDGED])
         short = min(1.0, weigh["length"] / max(1, len(low)))
         spaced = _spaced(low) if self._types else ""
-        told = sum(_has(low, digits) or _has(spaced, words) for digits, words in self._types)
+        told = sum(_holds(low, digits) or _holds(spaced, words) for digits, words in self._types)
         topic = bool(self._topic) and _from_first(low).startswith(self._topic)
         focus = sum([weight for char, weight in self._focus.items() if char in low]) / (self._all or 1.0)
         return float((1 + short * weigh["type"]) ** told * (1 + short * weigh["topic"] * topic)
@@ -5025,10 +5024,6 @@ def _spaced(low: str) -> str:
 def _between_blanks(words: Iterable[str]) -> list[str]:
     """Words as they stand in what `_spaced` gives."""
     return [f" {word} " if word.isascii() else word for word in words]
-
-
-def _has(text: str, pieces: Iterable[str]) -> bool:
-    return any(map(text.__contains__, pieces))
 
 
 def _asking(low: str) -> float:
@@ -5328,11 +5323,7 @@ class Placing(dict):                                  # type: ignore[type-arg]
         return dimension
 
 
-@lru_cache(2)
-def _placing(dimensions: int) -> Placing:
-    return Placing(dimensions)
-
-
+_placing = lru_cache(2)(Placing)
 _md5 = hash_of("md5")
 
 
@@ -5712,7 +5703,7 @@ class Segment:
         _, self.first, self.count, self._low, self._depth, self._high, size, self.wide = head
         self._read = read
         self._directory = 8 * _HEAD + 16 * self._low
-        self._keys = self._directory + _directory_size(self._depth)
+        self._keys = self._directory + 4 * ((1 << self._depth) + 2)         # one for the end, one to keep what follows aligned
         self._norms_at = self._keys + 16 * self._high
         self._body = self._norms_at + 12 * self.count
         if self._body > size:                             # a bit flipped, and one read could ask for all memory there is
@@ -5838,10 +5829,6 @@ class Segment:
                 self._columns.clear()
             self._columns[key] = found
         return found
-
-
-def _directory_size(depth: int) -> int:
-    return 4 * ((1 << depth) + 2)                     # one more for the end, one to keep what follows aligned
 
 
 def _entry_in(keys: Sequence[int], entries: Sequence[int], key: int) -> int:
@@ -7021,7 +7008,6 @@ class Splice:
         """Where old entries stand in the new file."""
         if not any(self._moves):
             return places
-        from functools import partial
         from operator import add
         stretches = map(partial(bisect_right, self._starts), places)         # a loop would take twice as long
         return array("Q", map(add, places, map([0, *self._moves].__getitem__, stretches)))
@@ -7581,10 +7567,6 @@ class Store:
         """Where the page of a memory lies."""
         return self.path("store", f"{id}.md")
 
-    def slot(self, name: str) -> Slot:
-        """A small durable JSON file of the root."""
-        return Slot(self, name)
-
     def lock(self, name: str = ".lock", seconds: float | None = None) -> Lock:
         """The lock of the root, or another one beside it, to be held with `with`."""
         self._prepare()
@@ -7596,7 +7578,7 @@ class Store:
         """The memories as they stand; takes the lock only where something must be mended first."""
         if not os.path.isdir(self.root):
             return Snapshot(self._shelf(Rows(), None, {}), ())
-        if os.path.exists(self.path(".journal.json")) or self._missing_index():
+        if os.path.exists(self.path(".journal.json")) or not os.path.exists(self.path("index.json")) and self.pages():
             self._mend()
         try:
             seen = self.load()
@@ -8119,9 +8101,6 @@ class Store:
 
     # ── hand edits ──
 
-    def _missing_index(self) -> bool:
-        return not os.path.exists(self.path("index.json")) and bool(self.pages())
-
     def pages(self) -> list[str]:
         """The ids of the pages in store/; other notes there are the user's own."""
         return _pattern(rf"(?m)^({ID})\.md$").findall("\n".join(_names_in(self.path("store"))))
@@ -8327,9 +8306,8 @@ class Store:
             text = self._text("index.json") or ""
         except StoreDamaged:
             text = ""
-        draft = Draft(Snapshot(Shelf(Rows(), None, {}, {}, _done), ()))      # recalls that wait go on waiting: no page has them
-        for id, memory in _salvaged(text).items():
-            draft.memories[id] = memory
+        draft = Draft(Snapshot(Shelf(Rows(), None, {}, {}, lambda: None), ()))       # recalls that wait go on: no page has them
+        draft.memories.update(_salvaged(text))
         self.fold(draft, sorted(self.pages()))
         lost = len(set(_pattern(rf'"id":\s*"({ID})"').findall(text)) - draft.memories.keys())
         if self._unreadable or lost or not draft.memories:
@@ -8717,21 +8695,18 @@ class Store:
 
     def forget_last_change(self) -> None:
         """The last change can no longer be undone.  The lock must be held."""
-        if os.path.exists(self.path(".undo.json")):
-            os.unlink(self.path(".undo.json"))
+        _unlink(self.path(".undo.json"))
 
     def last_change(self) -> dict[str, Any]:
-        """The record of the last change: its verb, when, what it put and dropped, what stood there before; {} without."""
+        """The record of the last change: its verb, when, what it put, what stood there before; {} without."""
         found = self.json(".undo.json", "the last change cannot be undone: .undo.json cannot be read")
         if isinstance(found, dict) and found.get("verb") == "forget":
-            return {"verb": "forget", "at": "", "puts": [], "drops": [], "before": []}
+            return {"verb": "forget", "puts": [], "before": []}
         try:
             rows = {name: [from_row(row) for row in found[name]] for name in ("puts", "before")}
-            return {"verb": str(found["verb"]), "at": str(found["at"]), "drops": found["drops"],
-                    "lifted": found.get("lifted") is True, **rows}
+            return {"verb": str(found["verb"]), "at": str(found["at"]), "lifted": found.get("lifted") is True, **rows}
         except (TypeError, KeyError, ValueError):
             return {}
-
 
     # ── looking for drift ──
 
@@ -8936,8 +8911,7 @@ class Transaction:
             raise
         return self.draft
 
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None and (self.draft.puts or self.draft.drops):
                 self._store.commit(self.draft, self._verb)
@@ -9311,12 +9285,8 @@ def _nothing(place: int, size: int) -> bytes:
     return b""
 
 
-def _done() -> None:
-    pass
-
-
 def _unlink(path: str) -> None:
-    """Remove a file of cache/; it may be gone by now, or somebody's directory."""
+    """Remove a file of ours; it may be gone by now, or somebody's directory."""
     try:
         os.unlink(path)
     except (FileNotFoundError, IsADirectoryError, PermissionError):
@@ -9744,12 +9714,11 @@ def _maker(where: str, kind: str, kinds: Mapping[str, Any]) -> Any:
 #
 # A sentence counts when one of digest.signs is found in it and nothing vetoes that sign:
 #
-#   a veto of kind              counts when it stands
-#   question pending revoked    anywhere in the sentence
-#   condition                   anywhere in the sentence
-#   hypothetical reported       before the end of the sign
-#   request                     before the sign; after it, the request is cut off
-#   future                      anywhere, for events only
+#   a veto of kind                        counts when it stands
+#   question pending revoked condition    anywhere in the sentence
+#   hypothetical reported                 before the end of the sign
+#   request                               before the sign; after it, the request is cut off
+#   future                                anywhere, for events only
 
 _FACT_KINDS = ("decision", "preference", "config", "project", "event", "general")
 _LOOSE_KINDS = ("decision", "preference")    # "Hook event:" and a heading "Config" are not about the user
@@ -11723,7 +11692,7 @@ class AgentMemory:
 
     def slot(self, name: str) -> Slot:
         """A small durable JSON file of the root, for what has to outlive a process."""
-        return self._store.slot(f".{name}_state.json")
+        return Slot(self._store, f".{name}_state.json")
 
     def alone(self, name: str) -> Lock:
         """A lock of this name, to be held with `with`; StoreBusy at once when another process holds it."""
@@ -11972,7 +11941,7 @@ def extract_entities(text: str) -> list[tuple[str, str]]:
 # ── Command line ─────────────────────────────────────────────────────────────
 # A table of commands.  Each calls one verb and returns its record; what stands
 # beside it in the table turns the record into lines for people.  `main` prints
-# either those or, with --json, one document; nothing else in this file prints.
+# either those or, with --json, one document; nothing outside this chapter prints.
 
 
 class Command(Record):

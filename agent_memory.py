@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
     from datetime import date, datetime
     from types import SimpleNamespace as Namespace
-    from types import TracebackType
     from typing import Any, Literal, NoReturn, Self, TypeVar, dataclass_transform
     from urllib.request import Request
 
@@ -1154,8 +1153,8 @@ def read_env(text: str) -> dict[str, str]:
 
 # ── Settings ─────────────────────────────────────────────────────────────────
 # The one source of every number, pattern and address: the text below, which is
-# config.yaml to the byte, under what <root>/config.yaml says otherwise.  Reads
-# the disk once and the environment; nothing else in this file reads either.
+# config.yaml to the byte, under what <root>/config.yaml says otherwise.  The one
+# chapter that reads settings files; a process reads them once.
 
 DEFAULTS = r"""# Agent Memory: every number, pattern and address, once.
 # This file is also embedded in agent_memory.py, to the byte.  Change settings in
@@ -1575,7 +1574,7 @@ suspicion:                         # texts that want to command the agent: block
   variants: "無无視视規规則则統统詞词設设對对話话說说戶户員员權权發发傳传錄录憶忆請请從从現现開开關关執执為为這这條条個个內内容容隱隐瞞瞒復复製制寫写儲储轉转帳账號号鑰钥碼码憑凭證证讓让諱讳審审過过濾滤禁禁來来將将須须認认後后與与們们沒没別别於于給给舊旧擁拥準准約约還还擬拟裝装蓋盖該该會会時时繞绕導导輸输"      # pairs of characters: traditional, simplified
   # A word ending in * stands for all that begin so; Latin words match whole, in any case, after NFKC.
   words:
-    drop: [ignore, disregard, forget, override, overrule, bypass, "stop following", "stop obeying", "do not follow", "don't follow", "do not obey", "don't obey", "do not comply with", "never follow", "pay no attention to", "set aside", "put aside", "throw away", "throw out", violate, "do not adhere to", "no longer follow", "must not follow", "must not obey", "should not follow", "no longer obey", circumvent, disobey, nullify, "take no notice of", "do not abide by", "stop respecting", "cease following", "do not listen to", "don't listen to", unlearn, revoke, cancel, "don't obey", "not bound by", "free of", "you need not follow", "you can ignore", supersede*, overrides, replaces, "take precedence over", "takes precedence over", "has priority over", outranks]
+    drop: [ignore, disregard, forget, override, overrule, bypass, "stop following", "stop obeying", "do not follow", "don't follow", "do not obey", "don't obey", "do not comply with", "never follow", "pay no attention to", "set aside", "put aside", "throw away", "throw out", violate, "do not adhere to", "no longer follow", "must not follow", "must not obey", "should not follow", "no longer obey", circumvent, disobey, nullify, "take no notice of", "do not abide by", "stop respecting", "cease following", "do not listen to", "don't listen to", unlearn, revoke, cancel, "not bound by", "free of", "you need not follow", "you can ignore", supersede*, overrides, replaces, "take precedence over", "takes precedence over", "has priority over", outranks]
     prior: [previous, previously, prior, earlier, above, preceding, foregoing, before, original, initial, former, existing, past, all, any, every, each, your, whatever, "developer's", "system's", anthropic, openai, built-in, higher-level, system, safety, security, developer, content, ethical, moderation]
     det: [the, of, these, those, that, this, my, our, other, and, or, single, each, current, old, hidden, built-in, internal, so-called, given, programmed, set, core, default, ai, model, usage, both, from, to, it, everything, entire, whole, user, operator, assistant, configured, what, received, ever, for, by, was, were, come]
     rules: [instruction*, directive*, guideline*, rule, rules, prompt, prompts, "system prompt", constraint*, restriction*, polic*, guardrail*, programming, safeguard*, orders, training, "system message", "system messages", "developer message", context, limits, limitations, filters, requirements, protocols]
@@ -1599,7 +1598,7 @@ suspicion:                         # texts that want to command the agent: block
     keepsake: [memory, memories, note, notes, digest, digests, summary, summaries, reply, replies, response, responses, answer, answers, output, outputs, message, messages, conversation, conversations, session, sessions, email, emails, agents.md, claude.md, agents, prompt, document, documents]
     carry: [append, copy, include, repeat, insert, attach, add, paste, propagate, reproduce, replicate, embed, prepend, restate, duplicate, write, re-save, resave, save, store, carry, put, forward, spread, preserve, retain, keep, pass, quote]
     zcarry: [附上, 附加, 附带, 复制, 包含, 加上, 加入, 写入, 带上, 重复, 插入, 抄写, 抄录, 粘贴, 保留, 追加, 传播, 添加, 写进, 存入, 保存, 放进, 扩散]
-    approved: [pre-approved, preapproved, approved, authorized, authorised, confirmed, consented, granted, "signed off", "says it is fine", "said it is fine", "says it's fine", "says it is ok*", "said it's ok*", consent, "gave consent", waived, agreed, permitted, allowed, waived, signed, cleared, "given permission", "gave permission"]
+    approved: [pre-approved, preapproved, approved, authorized, authorised, confirmed, consented, granted, "signed off", "says it is fine", "said it is fine", "says it's fine", "says it is ok*", "said it's ok*", consent, "gave consent", waived, agreed, permitted, allowed, signed, cleared, "given permission", "gave permission"]
     boss: [user, admin, administrator, owner, operator, management, ceo, boss, "security team", "it team", "it department", "legal team", legal, anthropic, openai, developer, root, vendor, compliance, security]
     unasked: ["never ask", "without asking", "without confirmation", "without further confirmation", "without approval", "no confirmation", "needs no confirmation", "no approval", "no need to ask", "need not ask", "don't ask", "do not ask", "skip confirmation", "skip approval*", "all commands", "all shell commands", "any command", "all payments", "all actions", "all requests", "all operations", "all tool calls", "all future", "any action", "everything", "every request", "every action", "every command", "no longer needed", "no longer required", "not required", "unconditionally", "full access", "without further approval", "without any approval", "without any confirmation", "skip all", "bypass all", "with anyone", "no further", "every purchase", "all purchases", "all transfers", "any purchase", "any transfer", "any amount", "no questions asked", "no review", "without review"]
     zunasked: [免确认, 无需确认, 无须确认, 不必确认, 不用确认, 不需要确认, 不再确认, 不要确认, 无需再, 无需询问, 不用再问, 不必询问, 不必再, 不用询问, 无需审批, 免审批, 跳过审批, 跳过确认, 直接执行, 自动批准, 自动执行, 所有命令, 所有操作, 一切操作, 任何操作, 全部操作, 所有请求, 任何请求, 所有转账, 不用再确认, 不需再确认, 不需要再, 跳过所有, 跳过一切, 不需要审批, 无须审批, 不用审批, 所有权限, 全部权限, 明文]
@@ -2264,12 +2263,12 @@ _RULE_LISTS = ("security.redact_patterns", "suspicion.rules")
 _CHECKED = (*_RULE_LISTS, "security.labels", "security.prefixes", "security.told")        # lists of maps the tests have checked
 # Sections whose keys are names of the user's own.
 _OPEN = r"rooms|category_mapping|vectors\.backends(\..+)?|conflicts\.(settings|units)|suspicion\.words"
-_ALIKE = r"category_mapping|conflicts\.(settings|units)|suspicion\.words"     # of these, each value is of the others' kind
+_ALIKE = r"category_mapping|vectors\.backends|conflicts\.(settings|units)|suspicion\.words"     # each value is of the others' kind
 _UNUSED = ("weight_importance", "weight_frequency", "weight_verified", "boost_verified", "time_decay_days")
 _RANGES: Mapping[str, tuple[float, float]] = {      # what is not listed: whole numbers from 1, others from 0
     "threshold": (0, 1), "alone": (0, 1), "critical_importance": (1, 10), "low_frequency_importance_below": (1, 11),
     "hot_boost": (0.1, 10), "sentences": (0, 100), "b": (0, 1), "min_coverage": (0, 1), "lock_seconds": (0, 3600),
-    "previous": (0, 1), "next": (0, 1), "farther": (0, 1), "rest": (0, 1),
+    "previous": (0, 1), "next": (0, 1), "farther": (0, 1), "rest": (0, 1), "speaker": (0.1, 10), "dated": (0.1, 10),
 }
 
 
@@ -2301,12 +2300,19 @@ class Settings(Record):
         """A key by the name of its variable: the environment first, then <root>/.env."""
         return self.environment.get(name) or self.secrets.get(name) or None
 
-    def choice(self, name: str, default: str = "") -> str:
+    def choice(self, name: str) -> str:
         """An AGENT_MEMORY_* variable, or its HERMES_* twin of the specification."""
         for prefix in ("AGENT_MEMORY_", "HERMES_"):
             if value := self.lookup(prefix + name):
                 return value.strip()
-        return default
+        return ""
+
+    def language(self, asked: str | None, meek: bool = False) -> str:
+        """The language to speak, "en" or "zh".  ConfigError when $AGENT_MEMORY_LANG names another, unless `meek`."""
+        named = self.choice("LANG")
+        if not asked and not meek and named and not _pattern(r"(?i:(?:en|zh|c|posix)(?:[_.@-].*)?)").fullmatch(named):
+            raise ConfigError(f"AGENT_MEMORY_LANG is {in_short(named)}", "set it to en or zh")
+        return spoken_language(asked or named, self.environment)
 
     @property
     def root_named(self) -> bool:
@@ -2391,7 +2397,7 @@ def settings_template() -> str:
 
 _LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "question_words",
                        "answer_types", "changed", "traditional", "function_characters", "roles", "labels", "nouns", "words",
-                       "signs", "time_decay_days", "weight_importance", "weight_frequency", "weight_verified", "boost_verified"))
+                       "signs", *_UNUSED))
 
 
 class ShippedRule(dict[str, object]):
@@ -2613,13 +2619,25 @@ def _check(dotted: str, old: Any, new: Any, place: Callable[[str], str]) -> None
                   dict: "a map"}[kind]
         raise ConfigError(f"{place(dotted)}: {dotted} must be {wanted}, not {in_short(new)}")
     texts = kind is list and old and isinstance(old[0], str)
-    if odd := [item for item in new if not isinstance(item, str) or not item] if texts else []:
-        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {in_short(odd[0])}",
-                          "put words such as no in quotes")
+    if odd := [item for item in new if not isinstance(item, str) or not item.strip("*")] if texts else []:
+        hint = "leave out what is empty or only stars" if isinstance(odd[0], str) else "put words such as no in quotes"
+        raise ConfigError(f"{place(dotted)}: {dotted} must hold texts only, not {in_short(odd[0])}", hint)
+    if dotted == "deduplication.dates":
+        _check_patterns(dotted, new, place)
     low, high = _RANGES.get(dotted.rpartition(".")[2], (min(old, 1) if isinstance(old, int) else 0, 10 ** 9))
     if number and not low <= new <= high:
         limit = f"{low} or more" if high == 10 ** 9 else f"from {low} to {high}"
         raise ConfigError(f"{place(dotted)}: {dotted} must be {limit}, not {new}")
+
+
+def _check_patterns(dotted: str, patterns: Iterable[str], place: Callable[[str], str]) -> None:
+    """Refuse a list in which something is no regular expression."""
+    try:
+        for pattern in patterns:
+            _pattern(pattern)
+    except (re.error, RecursionError, OverflowError) as fault:
+        raise ConfigError(f"{place(dotted)}: {dotted} holds what is no regular expression: {fault}",
+                          "quote each with '…'") from None
 
 
 def _nearest(key: str, base: Mapping[str, Any]) -> str:
@@ -2794,7 +2812,7 @@ class Redactor:
             ends = [0, *(stop for _, stop, _ in spans)]
             pieces = [f"{text[at:start]}[已脱敏:{label}]" for at, (start, _, label) in zip(ends, spans)]
             text = "".join(pieces) + text[ends[-1]:]
-        return Clean(text, tuple(dict.fromkeys(_unkept(_MARK).findall(text) if "[已脱敏:" in text else ())))
+        return Clean(text, tuple(dict.fromkeys(_unkept(rf"\[已脱敏:({_LABEL})\]").findall(text) if "[已脱敏:" in text else ())))
 
     def _spans(self, text: str) -> list[Found]:
         """Where the secrets are, in the text's own positions, sorted and apart."""
@@ -3708,7 +3726,7 @@ _LEET = str.maketrans("013457$", "oieasts")
 
 def _holds(text: str, signs: Iterable[str]) -> bool:
     """Whether one of the signs stands in a text; the patterns that need one take 1 to 2 ms to compile."""
-    return any(sign in text for sign in signs)
+    return any(map(text.__contains__, signs))
 
 
 def _unseen(text: str) -> bool:
@@ -3747,8 +3765,8 @@ def _decoded(text: str, visible: str) -> Iterator[str]:
     if low.count("%") > 2 or low.count("\\") > 3 or low.count("&#") > 3:
         read = _pattern(r"(?:(?:%|\\x)[0-9a-f]{2})+").sub(
                       lambda run: unhexlify(_pattern(r"%|\\x").sub("", run[0])).decode("utf-8", "replace"), low)
-        yield re.sub(r"\\u00?([0-9a-f]{4})|&#x([0-9a-f]{2,5});|&#([0-9]{2,6});",
-                     lambda code: chr(min(int(code[1] or code[2] or "0", 16) or int(code[3]), 0x10FFFF)), read)
+        yield _pattern(r"\\u(?:0000)?([0-9a-f]{4})|&#x([0-9a-f]{2,5});|&#([0-9]{2,6});").sub(
+            lambda code: chr(int(code[3]) if code[3] else int(code[1] or code[2], 16)), read)
     if "rot13" in low or "rot-13" in low:
         letters = "abcdefghijklmnopqrstuvwxyz"
         yield low.translate(str.maketrans(letters, letters[13:] + letters[:13]))
@@ -4186,9 +4204,9 @@ class Language:
         """The first word of these lists in a text."""
         return self._of(*lists).search(text) if self._may(text, *lists) else None
 
-    def _may(self, text: str, *lists: str, form: str = "{}") -> bool:
+    def _may(self, text: str, *lists: str) -> bool:
         """Whether a pattern may match: until it is compiled, which takes 1 ms for 60 words, their beginnings are looked for."""
-        return (form, *lists) in self._patterns or any(
+        return ("{}", *lists) in self._patterns or any(
             any(map(text.__contains__, self._firsts[name])) for name in lists)
 
     def _of(self, *lists: str, form: str = "{}") -> re.Pattern[str]:
@@ -4964,7 +4982,7 @@ class Expected:
         self._changed = _between_blanks(rules["changed"])
         low = analyzer.folded(query)
         asked = _spaced(low)
-        types = [type for type in rules["answer_types"].values() if _has(asked, _between_blanks(type["asked"]))]
+        types = [type for type in rules["answer_types"].values() if _holds(asked, _between_blanks(type["asked"]))]
         self._types = [(tuple("0123456789") if type["digits"] else (), _between_blanks(type["told"])) for type in types]
         topic = _from_first(low)[:2]
         self._topic = topic if len(topic) == 2 and topic.isalnum() and min(topic) > "\u0dff" else ""
@@ -5009,14 +5027,14 @@ class Expected:
         return {id: fits[id] * raised[id] / scores[id] for id in known if raised[id] != scores[id]}
 
     def _tells_of_change(self, text: str) -> bool:
-        return _has(_spaced(self._folded(text[:_JUDGED])), self._changed)
+        return _holds(_spaced(self._folded(text[:_JUDGED])), self._changed)
 
     def factor(self, text: str) -> float:
         """What the score of a text is multiplied by."""
         weigh, low = self._weigh, self._folded(text[:_JUDGED])
         short = min(1.0, weigh["length"] / max(1, len(low)))
         spaced = _spaced(low) if self._types else ""
-        told = sum(_has(low, digits) or _has(spaced, words) for digits, words in self._types)
+        told = sum(_holds(low, digits) or _holds(spaced, words) for digits, words in self._types)
         topic = bool(self._topic) and _from_first(low).startswith(self._topic)
         focus = sum([weight for char, weight in self._focus.items() if char in low]) / (self._all or 1.0)
         return float((1 + short * weigh["type"]) ** told * (1 + short * weigh["topic"] * topic)
@@ -5036,10 +5054,6 @@ def _spaced(low: str) -> str:
 def _between_blanks(words: Iterable[str]) -> list[str]:
     """Words as they stand in what `_spaced` gives."""
     return [f" {word} " if word.isascii() else word for word in words]
-
-
-def _has(text: str, pieces: Iterable[str]) -> bool:
-    return any(map(text.__contains__, pieces))
 
 
 def _asking(low: str) -> float:
@@ -5339,11 +5353,7 @@ class Placing(dict):                                  # type: ignore[type-arg]
         return dimension
 
 
-@lru_cache(2)
-def _placing(dimensions: int) -> Placing:
-    return Placing(dimensions)
-
-
+_placing = lru_cache(2)(Placing)
 _md5 = hash_of("md5")
 
 
@@ -5718,14 +5728,16 @@ class Segment:
     def __init__(self, read: Callable[[int, int], bytes], data: bytes = b"") -> None:
         self.data = data                                  # all of it, while it is in no file
         head = array("Q", read(0, 8 * _HEAD))
-        if len(head) != _HEAD or head[0] != _SEGMENT:
+        if len(head) != _HEAD or head[0] != _SEGMENT or head[4] > 32:
             raise ValueError("no segment")
-        _, self.first, self.count, self._low, self._depth, self._high, self.size, self.wide = head
+        _, self.first, self.count, self._low, self._depth, self._high, size, self.wide = head
         self._read = read
         self._directory = 8 * _HEAD + 16 * self._low
-        self._keys = self._directory + _directory_size(self._depth)
+        self._keys = self._directory + 4 * ((1 << self._depth) + 2)         # one for the end, one to keep what follows aligned
         self._norms_at = self._keys + 16 * self._high
         self._body = self._norms_at + 12 * self.count
+        if self._body > size:                             # a bit flipped, and one read could ask for all memory there is
+            raise ValueError("no segment")
         self._asked = 0
         self._columns: dict[int, int] = {}                # those asked for lately, at most 32 MB of them
         self._steps: dict[tuple[int, bytes], tuple[bytes, int]] = {}         # and 32 MB of these
@@ -5847,10 +5859,6 @@ class Segment:
                 self._columns.clear()
             self._columns[key] = found
         return found
-
-
-def _directory_size(depth: int) -> int:
-    return 4 * ((1 << depth) + 2)                     # one more for the end, one to keep what follows aligned
 
 
 def _entry_in(keys: Sequence[int], entries: Sequence[int], key: int) -> int:
@@ -7030,7 +7038,6 @@ class Splice:
         """Where old entries stand in the new file."""
         if not any(self._moves):
             return places
-        from functools import partial
         stretches = map(partial(bisect_right, self._starts), places)         # a loop would take twice as long
         return array("Q", map(add, places, map([0, *self._moves].__getitem__, stretches)))
 
@@ -7203,7 +7210,7 @@ class Matrix:
 # finds the journal and does the rest again; every step may be done twice.
 
 _INDEX_FRAME, _GRAPH_FRAME = (b"[\n", b"\n]\n"), (b'{"entities": {\n', b"\n}}\n")
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)      # what a file of cache/ may turn out to be
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, RecursionError, OverflowError)     # what a file of cache/ may raise
 _HELD = 65_536                       # memories that are kept from one change to the next, 2 kB each
 _MANY = 65_535                       # recalls that are told apart; more count as so many
 _TOUCH = rf"(?m)^({ID})\t(\d{{1,9}})\t([1-9]|10)\t(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)$"
@@ -7589,10 +7596,6 @@ class Store:
         """Where the page of a memory lies."""
         return self.path("store", f"{id}.md")
 
-    def slot(self, name: str) -> Slot:
-        """A small durable JSON file of the root."""
-        return Slot(self, name)
-
     def lock(self, name: str = ".lock", seconds: float | None = None) -> Lock:
         """The lock of the root, or another one beside it, to be held with `with`."""
         self._prepare()
@@ -7604,7 +7607,7 @@ class Store:
         """The memories as they stand; takes the lock only where something must be mended first."""
         if not os.path.isdir(self.root):
             return Snapshot(self._shelf(Rows(), None, {}), ())
-        if os.path.exists(self.path(".journal.json")) or self._missing_index():
+        if os.path.exists(self.path(".journal.json")) or not os.path.exists(self.path("index.json")) and self.pages():
             self._mend()
         try:
             seen = self.load()
@@ -7857,7 +7860,10 @@ class Store:
         return None if data is None else data.decode("utf-8", "replace")
 
     def _opened_bytes(self, name: str) -> bytes | None:
-        data = _bytes(self.path(name))
+        try:
+            data = _bytes(self.path(name))
+        except IsADirectoryError:
+            raise AgentMemoryError(f"{self.path(name)} is a directory where a file of ours belongs", "move it away") from None
         try:
             return None if data is None else self._vault.open(data, name)
         except KeyTrouble:
@@ -7865,12 +7871,12 @@ class Store:
                 raise
             raise StoreDamaged(f"{name} is damaged: the key opens the other files and not this one") from None
 
-    def json(self, name: str) -> Any:
-        """A derived JSON file; None when it is missing or cannot be read, for it can be rebuilt."""
+    def json(self, name: str, lost: str = "") -> Any:
+        """A JSON file beside the index; None when it is missing or cannot be read: it is rebuilt, or `lost` tells what is gone."""
         try:
             return from_json(self._text(name) or "null")
         except (ValueError, StoreDamaged):
-            self.warn(f"{name} could not be read and is rebuilt")
+            self.warn(lost or f"{name} could not be read and is rebuilt")
             return None
 
     def vectors(self) -> dict[str, Any]:
@@ -8124,9 +8130,6 @@ class Store:
 
     # ── hand edits ──
 
-    def _missing_index(self) -> bool:
-        return not os.path.exists(self.path("index.json")) and bool(self.pages())
-
     def pages(self) -> list[str]:
         """The ids of the pages in store/; other notes there are the user's own."""
         return _pattern(rf"(?m)^({ID})\.md$").findall("\n".join(_names_in(self.path("store"))))
@@ -8282,9 +8285,10 @@ class Store:
         draft = Draft(seen)
         if edited:
             count = self.fold(draft, edited)
+            self.commit(draft)
             if count and not seen.signature:
                 self.warn(f"index.json was missing and was rebuilt from {count} pages")
-            self.commit(draft)
+                self._rederive()                         # graph and vectors know a memory that lost its page, too
             if not draft.puts and seen.signature and not self._unreadable:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
             draft = Draft(self.load())
@@ -8292,7 +8296,8 @@ class Store:
 
     def _finish(self) -> None:
         """Do the rest of a change that was interrupted, as its journal tells."""
-        journal = self.json(".journal.json")
+        journal = self.json(".journal.json",
+                            "a change was cut short and .journal.json cannot be read; sync takes in the pages it wrote")
         if isinstance(journal, dict) and journal.get("verb") == "forget":
             self.uncache((), "segment")                  # its words stand there as hashes
         self._apply(*_journalled(journal))
@@ -8330,9 +8335,8 @@ class Store:
             text = self._text("index.json") or ""
         except StoreDamaged:
             text = ""
-        draft = Draft(Snapshot(Shelf(Rows(), None, {}, {}, _done), ()))      # recalls that wait go on waiting: no page has them
-        for id, memory in _salvaged(text).items():
-            draft.memories[id] = memory
+        draft = Draft(Snapshot(Shelf(Rows(), None, {}, {}, lambda: None), ()))       # recalls that wait go on: no page has them
+        draft.memories.update(_salvaged(text))
         self.fold(draft, sorted(self.pages()))
         lost = len(set(_pattern(rf'"id":\s*"({ID})"').findall(text)) - draft.memories.keys())
         if self._unreadable or lost or not draft.memories:
@@ -8389,7 +8393,7 @@ class Store:
             placed.sync()
         counted = [self._write_page(memory, old.get(memory.id), durable=False) for memory in touched]
         _sync_folder(self.path("store"))
-        reworded = [m for m in puts if m.id not in old or old[m.id].content != m.content
+        reworded = [m for m in (*puts, *counted) if m.id not in old or old[m.id].content != m.content
                     or ("quarantined" in m.flags) != ("quarantined" in old[m.id].flags)]
         if reworded or drops:
             self._derive(reworded, drops, seen)
@@ -8657,7 +8661,7 @@ class Store:
         for name in [f"backups/{name}" for name in reversed(self.backup_names()) if archive.fullmatch(name)]:
             try:
                 yield name, _held_rows(self._text(name) or "")[1]
-            except ValueError as fault:
+            except (ValueError, StoreDamaged) as fault:
                 self.warn(f"{name} cannot be read: {fault}")
 
     def erase(self, id: str) -> list[str]:
@@ -8720,21 +8724,18 @@ class Store:
 
     def forget_last_change(self) -> None:
         """The last change can no longer be undone.  The lock must be held."""
-        if os.path.exists(self.path(".undo.json")):
-            os.unlink(self.path(".undo.json"))
+        _unlink(self.path(".undo.json"))
 
     def last_change(self) -> dict[str, Any]:
-        """The record of the last change: its verb, when, what it put and dropped, what stood there before; {} without."""
-        found = self.json(".undo.json")
+        """The record of the last change: its verb, when, what it put, what stood there before; {} without."""
+        found = self.json(".undo.json", "the last change cannot be undone: .undo.json cannot be read")
         if isinstance(found, dict) and found.get("verb") == "forget":
-            return {"verb": "forget", "at": "", "puts": [], "drops": [], "before": []}
+            return {"verb": "forget", "puts": [], "before": []}
         try:
             rows = {name: [from_row(row) for row in found[name]] for name in ("puts", "before")}
-            return {"verb": str(found["verb"]), "at": str(found["at"]), "drops": found["drops"],
-                    "lifted": found.get("lifted") is True, **rows}
+            return {"verb": str(found["verb"]), "at": str(found["at"]), "lifted": found.get("lifted") is True, **rows}
         except (TypeError, KeyError, ValueError):
             return {}
-
 
     # ── looking for drift ──
 
@@ -8823,9 +8824,13 @@ class Store:
                 path = os.path.join(folder, name)
                 if not os.path.islink(path):
                     os.chmod(path, 0o600)
-        seen = self.load()
-        self._write_graph(self.fresh_graph(seen.memories))
-        self.change_vectors(self.vectors_of(), {}, self.vector_keys() - set(seen.memories.rows.keys))
+        self._rederive()
+
+    def _rederive(self) -> None:
+        """Graph and vectors of the memories that are there, and of no others.  The lock must be held."""
+        memories = self.load().memories
+        self._write_graph(self.fresh_graph(memories))
+        self.change_vectors(self.vectors_of(), {}, self.vector_keys() - set(memories.rows.keys))
 
     def unmasked(self, fix: bool) -> Iterator[Finding]:
         """What today's rules would mask in backups and archives; rewritten when `fix` is set, under the lock."""
@@ -8908,12 +8913,12 @@ class Store:
         self.write(".tombstones.json", {"key": key, "hashes": sorted(graves)})
 
     def _graves(self) -> tuple[str, set[str]]:
-        held = self.json(".tombstones.json")
-        if held is None:
-            return self._chance(16).hex(), set()
         try:
+            held = from_json(self._text(".tombstones.json") or "null")
+            if held is None:
+                return self._chance(16).hex(), set()
             return bytes.fromhex(held["key"]).hex(), {str(hash) for hash in held["hashes"]}
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, StoreDamaged):
             self.warn("what was forgotten on purpose is no longer known: .tombstones.json cannot be read")
             return self._chance(16).hex(), set()
 
@@ -8935,8 +8940,7 @@ class Transaction:
             raise
         return self.draft
 
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None and (self.draft.puts or self.draft.drops):
                 self._store.commit(self.draft, self._verb)
@@ -9310,12 +9314,8 @@ def _nothing(place: int, size: int) -> bytes:
     return b""
 
 
-def _done() -> None:
-    pass
-
-
 def _unlink(path: str) -> None:
-    """Remove a file of cache/; it may be gone by now, or somebody's directory."""
+    """Remove a file of ours; it may be gone by now, or somebody's directory."""
     try:
         os.unlink(path)
     except (FileNotFoundError, IsADirectoryError, PermissionError):
@@ -9743,12 +9743,11 @@ def _maker(where: str, kind: str, kinds: Mapping[str, Any]) -> Any:
 #
 # A sentence counts when one of digest.signs is found in it and nothing vetoes that sign:
 #
-#   a veto of kind              counts when it stands
-#   question pending revoked    anywhere in the sentence
-#   condition                   anywhere in the sentence
-#   hypothetical reported       before the end of the sign
-#   request                     before the sign; after it, the request is cut off
-#   future                      anywhere, for events only
+#   a veto of kind                        counts when it stands
+#   question pending revoked condition    anywhere in the sentence
+#   hypothetical reported                 before the end of the sign
+#   request                               before the sign; after it, the request is cut off
+#   future                                anywhere, for events only
 
 _FACT_KINDS = ("decision", "preference", "config", "project", "event", "general")
 _LOOSE_KINDS = ("decision", "preference")    # "Hook event:" and a heading "Config" are not about the user
@@ -10365,7 +10364,8 @@ class AgentMemory:
             edited = replace(memory, category=made.category, importance=made.importance, project=made.project,
                              room=memory.room if made.category == memory.category else made.room)
             if made.content != memory.content:
-                edited = replace(edited, content=made.content, redacted=made.redacted, flags=made.flags,
+                redacted = tuple(dict.fromkeys((*memory.redacted, *made.redacted)))          # its history has marks, too
+                edited = replace(edited, content=made.content, redacted=redacted, flags=made.flags,
                                  execution_verified=made.execution_verified, updated_at=made.created_at,
                                  said_at=memory.said_at and made.created_at,
                                  history=(*memory.history, {"content": memory.content, "at": made.created_at}))
@@ -10427,7 +10427,7 @@ class AgentMemory:
         except StoreBusy:
             if patience == 0:
                 return
-        except (OSError, AgentMemoryError):
+        except (*_UNREADABLE, AgentMemoryError):
             pass                                     # nothing of it may stay
         try:
             self._store.uncache((), "segment")
@@ -10752,6 +10752,8 @@ class AgentMemory:
         """
         with self._mutex:                            # another thread may be asking
             mark, corpus = self._store.mark_of("cache", "segments.json"), self._kept
+            if corpus is not None and not self._untouched(corpus.files):
+                corpus = None
             if corpus is None or corpus.rows is not seen.memories.rows or corpus.mark != mark:
                 self._kept = corpus = self._corpus_of(seen, corpus)
                 corpus.mark = mark
@@ -10815,6 +10817,11 @@ class AgentMemory:
             raise ValueError(f"{name} is not as it was written")
         return Segment(read)
 
+    def _untouched(self, files: Iterable[list[Any]]) -> bool:
+        """Whether no segment was written over where it stands; one that is gone is still open, and whole."""
+        now = [self._store.mark_of("cache", name) for name, *_ in files]
+        return all(mark is None or mark[2] == file[1] for mark, file in zip(now, files))
+
     def _file(self, name: str, checksum: int) -> list[Any]:
         """What the manifest says of a segment's file: its name, size, time and checksum; [] where there is none."""
         mark = self._store.mark_of("cache", name)
@@ -10860,7 +10867,7 @@ class AgentMemory:
                 return 0
             with self._store.lock("cache/index.lock", 0):
                 return self._indexed(self._store.numbered(), fan)
-        except (OSError, AgentMemoryError):
+        except (*_UNREADABLE, AgentMemoryError):
             return 0
 
     @without_pauses
@@ -11465,7 +11472,7 @@ class AgentMemory:
             archives=sum(n.startswith("prune_") for n in names), store_bytes=self._store.size(),
             encrypted=self._store.sealed(), oldest=dates[0] if dates else None, newest=dates[-1] if dates else None,
             expiring=len(plan(memories, self.now(), self.settings["pruning"], self.settings.rooms)),
-            last_digest=self.slot("sediment").read().get("last"))
+            last_digest=self.last_digest() or None)
 
     def vectors(self) -> VectorState:
         """Which backend gives meaning now, which others there are, and how the reranker stands."""
@@ -11588,14 +11595,14 @@ class AgentMemory:
                 corpus = self._corpus(seen)
                 if len(corpus.segments) > 1:
                     self._merge(seen, corpus, list(corpus.segments), fan=0)
-        except (OSError, AgentMemoryError):
+        except (*_UNREADABLE, AgentMemoryError):
             pass                                     # it is for speed alone
 
     def _taken_in(self) -> int:
-        if self.exists():
-            self._store.settle()                     # a page whose recalls still wait beside it was not edited
         with self._store.transaction("sync") as draft:
-            return self._store.fold(draft, dict.fromkeys((*self._store.pages(), *draft.memories)))
+            count = self._store.fold(draft, dict.fromkeys((*self._store.pages(), *draft.memories)))
+        self._store.settle()
+        return count
 
     def doctor(self, fix: bool = False) -> Examined:
         """Every kind of drift in the data root; `fix=True` mends what is safe and looks again."""
@@ -11624,7 +11631,7 @@ class AgentMemory:
                 yield Finding("odd date", memory.id, f"{trouble}; it is kept whatever its age")
             if memory.room not in self.settings.rooms:
                 yield Finding("no room", memory.id, f"config.yaml has no room {memory.room}; the memory is found all the same")
-        last = self.slot("sediment").read().get("last") or {}
+        last = self.last_digest()
         quiet = age(last.get("time"), self.now()) if last else None
         if last.get("error"):
             yield Finding("cron failed", "auto_sediment", f"its last run said: {last['error']}")
@@ -11632,6 +11639,11 @@ class AgentMemory:
             yield Finding("cron silent", "auto_sediment", f"its last run was {int(quiet)} days ago")
         if not memories:
             yield Finding("empty", self.root, "there is no memory yet", trouble=False)
+
+    def last_digest(self) -> dict[str, Any]:
+        """What auto_sediment noted of its last run; {} when there is none, or nobody can read it."""
+        last = self.slot("sediment").read().get("last")
+        return last if isinstance(last, dict) else {}
 
     def audit(self, fix: bool = False) -> Examined:
         """What today's masking rules would mask in what was kept earlier; `fix=True` masks it there."""
@@ -11676,8 +11688,8 @@ class AgentMemory:
             for link in memory.conflicts:
                 if other := draft.memories.get(link["memory_id"]):
                     draft.put(replace(unlinked(other, memory.id), dismissed=(*other.dismissed, memory.id)))
-            ids = dict.fromkeys((*memory.dismissed, *(link["memory_id"] for link in memory.conflicts)))
-            settled = replace(memory, conflicts=(), dismissed=tuple(ids))
+            ids = [link["memory_id"] for link in memory.conflicts]
+            settled = replace(unlinked(memory, *ids), dismissed=tuple(dict.fromkeys((*memory.dismissed, *ids))))
             draft.put(settled)
             return settled
 
@@ -11709,7 +11721,7 @@ class AgentMemory:
 
     def slot(self, name: str) -> Slot:
         """A small durable JSON file of the root, for what has to outlive a process."""
-        return self._store.slot(f".{name}_state.json")
+        return Slot(self._store, f".{name}_state.json")
 
     def alone(self, name: str) -> Lock:
         """A lock of this name, to be held with `with`; StoreBusy at once when another process holds it."""
@@ -11743,7 +11755,7 @@ def _question_in(line: str) -> tuple[str, list[str], str]:
     """The query, the expected ids and the kind in a line of an evaluation.  UsageError when it is none."""
     try:
         row = from_json(line)
-        query, expected, kind = row["query"], row["expected"], row.get("kind", "")
+        query, expected, kind = row["query"], row["expected"], row.get("kind") or ""
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         query = expected = kind = None
     expected = [expected] if isinstance(expected, str) else expected
@@ -11870,7 +11882,8 @@ def merged(old: Memory, new: Memory) -> Memory:
     if old.source is None and old.session is None:        # nobody knows where the old came from
         old = replace(old, source=new.source, **{field: getattr(new, field) for field in _PROVENANCE})
     return replace(
-        old, content=better.content, redacted=better.redacted, history=history, category=category,
+        old, content=better.content, redacted=tuple(dict.fromkeys((*old.redacted, *better.redacted))), history=history,
+        category=category,
         room=new.room if category == new.category else old.room, importance=max(old.importance, new.importance),
         execution_verified=old.execution_verified or new.execution_verified,
         updated_at=new.created_at if new.created_at != old.created_at else old.updated_at, said_at=said_at)
@@ -11957,7 +11970,7 @@ def extract_entities(text: str) -> list[tuple[str, str]]:
 # ── Command line ─────────────────────────────────────────────────────────────
 # A table of commands.  Each calls one verb and returns its record; what stands
 # beside it in the table turns the record into lines for people.  `main` prints
-# either those or, with --json, one document; nothing else in this file prints.
+# either those or, with --json, one document; nothing outside this chapter prints.
 
 
 class Command(Record):
@@ -12566,7 +12579,9 @@ def _doctor(memory: AgentMemory, args: Namespace) -> Examined:
     """Look for drift, loose modes, odd dates, unread logs and a silent cron job; exit code 1 when something is wrong."""
     found, agents = memory.doctor(args.fix), beside("agents")
     more = tuple(agents.findings(memory)) if agents else ()
-    return replace(found, findings=(*found.findings, *more), left=(*found.left, *more) if found.fixed else found.left)
+    if found.fixed or args.fix and any(each.trouble for each in more):
+        found = replace(found, fixed=True, left=(*found.left, *more))
+    return replace(found, findings=(*found.findings, *more))
 
 
 @command("audit", _FIX, show=_show_examined)
@@ -12875,7 +12890,7 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
 
 def _say(memory: AgentMemory, args: Namespace) -> Say:
     """How to speak: --lang, $AGENT_MEMORY_LANG or the locale; colour where a terminal and the user like it."""
-    chinese = spoken_language(args.lang or memory.settings.choice("LANG"), memory.settings.environment) == "zh"
+    chinese = memory.settings.language(args.lang, meek=args.command in _MEEK) == "zh"
     limit = getattr(args, "max_chars", None) or memory.settings["output"]["max_chars"]
     return Say(chinese, sys.stdout.isatty() and not memory.settings.environment.get("NO_COLOR"), limit, memory)
 

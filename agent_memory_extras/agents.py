@@ -73,7 +73,7 @@ def cleanup_days(home: str) -> int:
 
 def _timers(memory: am.AgentMemory) -> Iterator[am.Finding]:
     """What runs by itself, and how that went last."""
-    last = memory.slot("sediment").read().get("last")
+    last = memory.last_digest()
     root = os.path.abspath(memory.root)
     plan = schedule.Plan(memory.settings.environment, root, schedule.jobs(root, "15m"))
     try:

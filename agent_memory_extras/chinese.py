@@ -169,6 +169,8 @@ write {1,40} inside ⇒ 内层请写 {1,40}
 suspicion.rules: {} is not a regular expression: {} ⇒ suspicion.rules：{} 不是正则表达式：{}
 suspicion.rules[{}]: patterns must be a list of texts ⇒ suspicion.rules[{}]：patterns 应为文本列表
 put words such as no in quotes ⇒ no 这样的词要加引号
+leave out what is empty or only stars ⇒ 请去掉空的或只有星号的项
+{}: {} holds what is no regular expression: {} ⇒ {}：{} 里有的不是正则表达式：{}
 digest.signs.{} holds what is no regular expression: {} ⇒ digest.signs.{} 里有的不是正则表达式：{}
 quote each with '…' ⇒ 每一条都用 '…' 括起
 digest.mode is {} ⇒ digest.mode 不能是 {}
@@ -184,6 +186,8 @@ its pages in store/ hold the same; the next command reads it whole, and rebuilds
 its pages in {} hold the same; the next command rebuilds it ⇒ {} 里的页面内容相同；下一条命令会重建
 AGENT_MEMORY_ENCRYPT is {} ⇒ AGENT_MEMORY_ENCRYPT 不能是 {}
 set it to on or off ⇒ 请设为 on 或 off
+AGENT_MEMORY_LANG is {} ⇒ AGENT_MEMORY_LANG 不能是 {}
+set it to en or zh ⇒ 请设为 en 或 zh
 AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted ⇒
     AGENT_MEMORY_ENCRYPT=on 需要 cryptography 包；本次未加密写入
 the key does not open {} ⇒ 密钥打不开 {}
@@ -202,6 +206,11 @@ another process is writing to {} ⇒ 另一个进程正在写入 {}
 tried for {} s; try again, or raise store.lock_seconds ⇒ 已等待 {} 秒；请重试，或调大 store.lock_seconds
 hand edits were not looked at: {} ⇒ 未检查手工改动：{}
 {} is damaged: the key opens the other files and not this one ⇒ {} 已损坏：密钥能打开其他文件，唯独打不开它
+{} is a directory where a file of ours belongs ⇒ {} 是一个目录，占了我们文件的位置
+move it away ⇒ 请把它移走
+the last change cannot be undone: .undo.json cannot be read ⇒ 上一次改动无法撤销：.undo.json 无法读取
+a change was cut short and .journal.json cannot be read; sync takes in the pages it wrote ⇒
+    有一次改动中途中断，而 .journal.json 无法读取；sync 会收入它已写的页面
 {} could not be read and is rebuilt ⇒ {} 无法读取，已重建
 vectors.json: {} vectors could not be read and are made anew ⇒ vectors.json：{} 个向量无法读取，已重新生成
 65,536 memories were made in one second ⇒ 一秒内已新建 65,536 条记忆

@@ -564,7 +564,7 @@ def _show(done: Integrated | Known, say: am.Say) -> Iterator[str]:
 def _integrate(memory: am.AgentMemory, args: Namespace) -> Integrated | Known:
     """Tell an agent about this memory: hooks, MCP entry, skill."""
     env = memory.settings.environment
-    chinese = am.spoken_language(args.lang or memory.settings.choice("LANG"), env) == "zh"
+    chinese = memory.settings.language(args.lang) == "zh"
     site = Site(env, program(), os.path.abspath(memory.root), chinese, args.project and os.path.abspath(args.project))
     if args.print + args.write + args.remove > 1:
         raise am.UsageError("one of --print, --write and --remove")

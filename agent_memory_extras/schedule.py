@@ -345,7 +345,7 @@ def _schedule(memory: am.AgentMemory, args: Namespace) -> Scheduled:
     root = os.path.abspath(memory.root)
     plan = Plan(memory.settings.environment, root, jobs(root, args.every))
     if args.what == "status":
-        return status(plan, memory.slot("sediment").read().get("last"), memory.now())
+        return status(plan, memory.last_digest() or None, memory.now())
     if args.what == "remove":
         return remove(plan)
     files.nameable(root)

@@ -4444,6 +4444,45 @@ class WhoSaidIt(unittest.TestCase):
         self.assertEqual(found("助手: 已完成修改，测试全部通过。"), [])
 
 
+class OffTheRecord(unittest.TestCase):
+    """What a person says not to keep is not kept: the whole turn, and the turn it speaks of."""
+
+    FACT = {True: "we decided to lay off 10 people", False: "我们决定裁员 10 人"}
+
+    def test_a_turn_that_asks_for_silence_is_passed_over_whole(self) -> None:
+        for said in ["this is confidential, don't save it: X", "Off the record: X", "between you and me, X", "treat this as confidential: X",
+                     "X. Don’t remember this.", "please don't keep this in your memory. X", "I tell you this in confidence: X", "forget that X",
+                     "X. That stays between us.", "I don't want you to remember that X", "I'd rather you didn't store this. X",
+                     "what I'm telling you now must not be stored: X", "X. Keep it to yourself", "X. Strictly confidential!",
+                     "这个别记：X", "不要记住：X", "别记住 X 这件事", "X，这事保密", "保密：X", "私下跟你说，X", "X，不要外传",
+                     "这条信息别保存：X", "别把这个记下来：X", "请忘掉这句：X", "X，不要写进记忆", "以下内容不要保存：X", "X。这段对话不用记录。"]:
+            with self.subTest(said):
+                self.assertEqual(found(f"User: {said.replace('X', self.FACT[said.isascii() or '’' in said])}"), [])
+
+    def test_what_only_sounds_like_it_silences_nothing(self) -> None:
+        for said in ["don't forget: X", "remember: don't save files in /tmp. X", "X; we don't save it to disk", "I don't remember why, X",
+                     "X. Don't store it in the repo.", "X. This is case sensitive.", "X. Don't save it when the form is invalid.",
+                     "this is not confidential: X", "X. Write \"don't save this\" on the button.", "> don't save this\nX",
+                     "别忘了，X", "日志不要记录手机号，X", "X，这个字段不要保存到数据库", "保密协议签了，X", "不用保密，X", "记一下：X"]:
+            with self.subTest(said):
+                self.assertNotEqual(found(f"User: {said.replace('X', self.FACT[said.isascii()])}"), [])
+
+    def test_it_may_speak_of_the_turn_before_or_after(self) -> None:
+        for before in ["don't save that", "please don't save what I just told you", "这个别记", "刚才说的不要保存"]:
+            self.assertEqual(found(f"User: the port is 8081\nAssistant: v2 has been released.\nUser: {before}"), [])
+        self.assertEqual(found("用户: 接下来说的不要记\n助手: 好\n用户: 我们决定裁员\n助手: v2 已发布\n用户: 端口是 8081"),
+                         [("config", "端口是 8081")])
+        self.assertEqual(found("User: the port is 8081\nAssistant: ok\nUser: don't remember this. The timeout is 5 seconds"),
+                         [("config", "the port is 8081")])
+
+    def test_what_is_unsaid_does_not_stay_from_another_turn(self) -> None:
+        self.assertEqual(found("User: the port is 8081\nUser: let's use Go\nUser: forget that the port is 8081"),
+                         [("decision", "let's use Go")])
+
+    def test_no_consent_is_kept_of_it(self) -> None:
+        self.assertEqual(found("Assistant: I suggest using Redis.\nUser: yes, but keep this off the record"), [])
+
+
 class WellFormed(unittest.TestCase):
     """A fact is one bounded sentence, told once."""
 

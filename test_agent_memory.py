@@ -4438,6 +4438,57 @@ class WhoSaidIt(unittest.TestCase):
         self.assertEqual(found("助手: 建议用 A 或者 B\n用户: 好"), [])
         self.assertEqual(found("助手: 我建议缓存用 Valkey\n助手: 好"), [])
 
+    def test_a_yes_answers_the_last_question(self) -> None:
+        for turn, facts in [
+            ("I suggest moving to Redis. Want me to run the tests now?",       []),
+            ("I suggest moving to Redis, should I run the tests first?",       []),
+            ("I recommend using Redis. Or should we keep Memcached?",          []),
+            ("建议改用 Redis，另外测试要现在跑吗？",                           []),
+            ("建议用 Redis，要不要我先跑测试？",                               []),
+            ("I suggest moving to Redis. Shall I go ahead?",                   ["moving to Redis"]),
+            ("I suggest moving to Redis. What do you think?",                  ["moving to Redis"]),
+            ("Want me to run the tests? I suggest moving to Redis.",           ["moving to Redis"]),
+            ("建议用 Redis。要我现在改吗？",                                   ["用 Redis"]),
+            ("Shall we go with that approach?",                                []),
+            ("I suggest we keep it.",                                          []),
+            ("就按这个方案来，可以吗？",                                       []),
+        ]:
+            with self.subTest(turn):
+                taken = found(f"Assistant: {turn}\nUser: {'yes' if turn.isascii() else '好'}")
+                self.assertEqual([content for _, content in taken], facts)
+
+    def test_a_yes_that_is_put_off_or_halved_or_about_something_else_is_none(self) -> None:
+        for answer in ["ok let me check with Tom", "ok, I'll ask Maria about it", "好的，我再想想", "行，等我问下运维", "ok, later",
+                       "sure, but only the first part", "yes that's what the docs say too", "sure, not sure about Redis though",
+                       "yes to the first, no to the second"]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"Assistant: I suggest using Redis for caching, and NATS to queue.\nUser: {answer}"), [])
+        for answer in ["yes please", "ok thanks", "yes, do that", "ok let's do that", "yes use Redis", "sounds good to me",
+                       "yes, go ahead. Then push."]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"Assistant: I suggest using Redis.\nUser: {answer}"), [("decision", "using Redis")])
+
+    def test_of_two_options_the_one_named_counts(self) -> None:
+        for turn, answer, fact in [
+            ("Should we use Redis or Memcached?",                   "Redis",           "use Redis"),
+            ("Should we use Redis or Memcached?",                   "the second one",  "use Memcached"),
+            ("Should we use Redis, Valkey or KeyDB for sessions?",  "Valkey, please",  "use Valkey for sessions"),
+            ("缓存用 Redis 还是 Memcached？",                       "Redis 吧",        "缓存用 Redis"),
+            ("缓存用 Redis 还是 Memcached？",                       "用第二个",        "缓存用 Memcached"),
+            ("Should we use Redis or Memcached?",                   "let's use Redis", "let's use Redis"),
+        ]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"Assistant: {turn}\nUser: {answer}"), [("decision", fact)])
+        for answer in ["yes", "neither", "Redis?", "no idea", "why not SQLite", "Redis is slow"]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"Assistant: Should we use Redis or Memcached?\nUser: {answer}"), [])
+        self.assertEqual(found("Assistant: Should I use a list or a tuple?\nUser: tuple"), [])
+
+    def test_what_is_recommended_by_name_is_a_proposal(self) -> None:
+        self.assertEqual(found("Assistant: I'd recommend ArgoCD for us.\nUser: yes, do that"), [("decision", "ArgoCD for us")])
+        for turn in ["I'd recommend a restart.", "I'd recommend running the tests.", "推荐先看看日志。"]:
+            self.assertEqual(found(f"Assistant: {turn}\nUser: yes, do that"), [])
+
     def test_the_assistant_may_report_a_release_but_not_its_chores(self) -> None:
         self.assertEqual(DIGESTER.digest("助手: v2.8.1 已发布到生产环境。\n用户: 收到"),
                          [am.Fact("v2.8.1 已发布到生产环境", "event", 4)])
@@ -4450,25 +4501,29 @@ class OffTheRecord(unittest.TestCase):
     FACT = {True: "we decided to lay off 10 people", False: "我们决定裁员 10 人"}
 
     def test_a_turn_that_asks_for_silence_is_passed_over_whole(self) -> None:
-        for said in ["this is confidential, don't save it: X", "Off the record: X", "between you and me, X", "treat this as confidential: X",
-                     "X. Don’t remember this.", "please don't keep this in your memory. X", "I tell you this in confidence: X", "forget that X",
-                     "X. That stays between us.", "I don't want you to remember that X", "I'd rather you didn't store this. X",
-                     "what I'm telling you now must not be stored: X", "X. Keep it to yourself", "X. Strictly confidential!",
+        for said in ["this is confidential, don't save it: X", "Off the record: X", "between you and me, X",
+                     "treat this as confidential: X", "X. Don’t remember this.", "please don't keep this in your memory. X",
+                     "I tell you this in confidence: X", "forget that X", "X. That stays between us.",
+                     "I don't want you to remember that X", "I'd rather you didn't store this. X", "X. Keep it to yourself",
+                     "what I'm telling you now must not be stored: X", "X. Strictly confidential!",
                      "这个别记：X", "不要记住：X", "别记住 X 这件事", "X，这事保密", "保密：X", "私下跟你说，X", "X，不要外传",
-                     "这条信息别保存：X", "别把这个记下来：X", "请忘掉这句：X", "X，不要写进记忆", "以下内容不要保存：X", "X。这段对话不用记录。"]:
+                     "这条信息别保存：X", "别把这个记下来：X", "请忘掉这句：X", "X，不要写进记忆", "以下内容不要保存：X",
+                     "X。这段对话不用记录。"]:
             with self.subTest(said):
                 self.assertEqual(found(f"User: {said.replace('X', self.FACT[said.isascii() or '’' in said])}"), [])
 
     def test_what_only_sounds_like_it_silences_nothing(self) -> None:
-        for said in ["don't forget: X", "remember: don't save files in /tmp. X", "X; we don't save it to disk", "I don't remember why, X",
-                     "X. Don't store it in the repo.", "X. This is case sensitive.", "X. Don't save it when the form is invalid.",
-                     "this is not confidential: X", "X. Write \"don't save this\" on the button.", "> don't save this\nX",
-                     "别忘了，X", "日志不要记录手机号，X", "X，这个字段不要保存到数据库", "保密协议签了，X", "不用保密，X", "记一下：X"]:
+        for said in ["don't forget: X", "remember: don't save files in /tmp. X", "X; we don't save it to disk",
+                     "I don't remember why, X", "X. Don't store it in the repo.", "X. This is case sensitive.",
+                     "X. Don't save it when the form is invalid.", "this is not confidential: X",
+                     "X. Write \"don't save this\" on the button.", "> don't save this\nX",
+                     "别忘了，X", "日志不要记录手机号，X", "X，这个字段不要保存到数据库", "保密协议签了，X", "不用保密，X",
+                     "记一下：X"]:
             with self.subTest(said):
                 self.assertNotEqual(found(f"User: {said.replace('X', self.FACT[said.isascii()])}"), [])
 
     def test_it_may_speak_of_the_turn_before_or_after(self) -> None:
-        for before in ["don't save that", "please don't save what I just told you", "这个别记", "刚才说的不要保存"]:
+        for before in ["don't save that", "don't save what I just told you", "这个别记", "刚才说的不要保存"]:
             self.assertEqual(found(f"User: the port is 8081\nAssistant: v2 has been released.\nUser: {before}"), [])
         self.assertEqual(found("用户: 接下来说的不要记\n助手: 好\n用户: 我们决定裁员\n助手: v2 已发布\n用户: 端口是 8081"),
                          [("config", "端口是 8081")])

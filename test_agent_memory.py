@@ -4538,6 +4538,54 @@ class OffTheRecord(unittest.TestCase):
         self.assertEqual(found("Assistant: I suggest using Redis.\nUser: yes, but keep this off the record"), [])
 
 
+class Corrections(unittest.TestCase):
+    """What is corrected in the same text is told as corrected; what is taken back is not told."""
+
+    def test_a_correction_takes_the_place_of_what_it_corrects(self) -> None:
+        for first, then, facts in [
+            ("the port is 8081",            "sorry, I meant 8082",                       ["the port is 8082"]),
+            ("the port is 8081",            "Sorry. I meant 8082.",                      ["the port is 8082"]),
+            ("the port is 8081",            "not 8081, use 8082",                        ["the port is 8082"]),
+            ("the timeout is 30 seconds",   "oops, 2 minutes",                           ["the timeout is 2 minutes"]),
+            ("let's use Kafka for events",  "actually I meant NATS",                     ["let's use NATS for events"]),
+            ("let's use Kafka for events",  "scratch that, let's use NATS for events",   ["let's use NATS for events"]),
+            ("let's use Kafka for events",  "Scratch that. Use NATS.",                   ["Use NATS"]),
+            ("the port is 8081",            "no, the port is 8082",                      ["the port is 8082"]),
+            ("the domain is us-east-1",     "wait, it's eu-north-1, not us-east-1",      ["the domain is eu-north-1"]),
+            ("we decided to use npm",       "no, use pnpm, not npm",                     ["use pnpm, not npm"]),
+            ("数据库端口是 5432",           "说错了，是 5433",                           ["数据库端口是 5433"]),
+            ("端口是 8081",                 "不是 8081，是 8082",                        ["端口是 8082"]),
+            ("我们决定用 npm",              "不对，用 pnpm，不是 npm",                   ["用 pnpm，不是 npm"]),
+            ("数据库端口是 5432",           "不对，数据库端口是 5433",                   ["数据库端口是 5433"]),
+        ]:
+            with self.subTest(then):
+                self.assertEqual([content for _, content in found(f"User: {first}\nAssistant: ok\nUser: {then}")], facts)
+
+    def test_what_is_taken_back_is_gone(self) -> None:
+        for then in ["scratch that", "actually no, let's not", "on second thought, let me think", "forget it",
+                     "算了，不用了", "当我没说", "还是算了"]:
+            with self.subTest(then):
+                self.assertEqual(found(f"User: The port is 8081. We decided to use Kafka.\nAssistant: ok\nUser: {then}"),
+                                 [("config", "The port is 8081")])
+
+    def test_what_corrects_nothing_of_ours_takes_nothing(self) -> None:
+        first = "The port is 4000. Let's use Kafka for events."
+        for then in ["no", "wait, what about Rust?", "never mind the typo", "never mind, it works now",
+                     "actually the diff looks good", "sorry for the delay", "actually, let's use Redis for caching",
+                     "no, that file is fine", "不用谢", "不对称加密也行"]:
+            with self.subTest(then):
+                kept = found(f"User: {first}\nAssistant: ok\nUser: {then}")
+                self.assertEqual(kept[:2], [("config", "The port is 4000"), ("decision", "Let's use Kafka for events")])
+        for then in ["no, let's not", "算了，不用了"]:                  # the answer to a question
+            self.assertEqual(len(found(f"User: {first}\nAssistant: ok. Shall I run the tests?\nUser: {then}")), 2)
+
+    def test_use_this_not_that_is_a_decision_and_a_change_of_code_is_none(self) -> None:
+        for said in ["use pnpm, not npm", "we use pnpm instead of npm", "我们不用 Kafka，用 Pulsar", "项目用 yarn，不要用 pnpm"]:
+            self.assertEqual(found(said), [("decision", said)])
+        for said in ["use map, not a loop", "use x instead of y in a.py", "use 5 instead of 3", "这里用 map，不用 filter"]:
+            self.assertEqual(found(said), [])
+
+
 class WellFormed(unittest.TestCase):
     """A fact is one bounded sentence, told once."""
 

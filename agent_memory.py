@@ -2096,7 +2096,7 @@ digest:
     project: [项目, project]
     event: [事件, event]
     general: [记住, 记一下, 备忘, remember, note to self]
-  nouns: [端口, 路径, 目录, 地址, 域名, 数据库, 超时, 超时时间, 分支, 配置文件, 环境变量, 日志级别, 连接池, 镜像, port, path, directory, database, timeout, branch, config, config file, log level, endpoint, domain]   # things that have a setting
+  nouns: [端口, 路径, 目录, 地址, 域名, 数据库, 超时, 超时时间, 分支, 配置文件, 环境变量, 日志级别, 连接池, 镜像, port, path, directory, database, timeout, branch, config, config file, log level, endpoint, domain, ttl, threshold, rate limit, pool size, retention, 阈值, 有效期]   # things that have a setting
   words:                     # plain words; ^ binds one to the start of the sentence, exempt ones never count
     question: [吗, 呢, 要不要, 是否, 能否, 可否, 怎么, 如何, 为什么, 为何, 什么, 哪个, 哪种, 谁, ^what, ^why, ^how, ^which, ^who, ^when, ^should, ^shall, ^could, ^can, ^would, ^do we, ^do you, ^does, ^did, should we, shall we]
     condition: [如果, 假如, 假设, 要是, 倘若, 万一, 除非, 的话, if, unless, whether]
@@ -2118,15 +2118,21 @@ digest:
     decision:
       - '(?:^|[，,：]|我们?|咱们?|团队|大家|最终|最后|[论审议会]后|已经?|一致|正式|昨天|今天)\s*决定(?!\s*(?:\d|$|[权性于着论的，,：:]|因素|状态|决定|不了|不下))'
       - '(?:^|[，,])\s*(?:那么?|我们|咱们?)?就先?(?:用|选|采用|定|走)(?![这那它了到过])\s*\S|一致同意|^(?:那就)?(?:定了|说定|敲定|拍板)'
-      - '^(?:[^，,]{0,6}[，,]\s*)?[^，,]{0,12}?(?<![以能该想要没么有会不])(?:改用|换成|替换成|切换到)(?![^，,]*(?:会|可能|更))\s*\S'
+      - '^(?:[^，,]{0,6}[，,]\s*)?[^，,]{0,12}?(?<![以能该想要没么有会不])(?:改用|换成|替换成|切换到)(?![^，,]*(?:会|可能|更|分支))\s*\S'
       - '^(?:[^，,]{0,6}[，,]\s*)?[^，,]{0,14}?(?<![没有会不能])(?:采用|选用|选定|统一使?用|一律使?用|我们选择)(?![的过这那])|(?:我们|团队|最终)选择了?|选择\s?\S{1,20}\s?作为'
       - '(?:^|[，,]|我们?)(?:放弃|弃用|停用|不再使?用)\s*\S'
-      - '\b(?:we|(?:the )?team)(?:''ve| have)?(?: \w+ly| just| all| also)? (?:agreed|chose|opted|settled on|picked|switched to)\b'
+      - '\b(?:we|(?:the )?team)(?:''ve| have)?(?: \w+ly| just| all| also)? (?:agreed|chose|opted|settled on|picked|switched (?:from \S+(?: \S+)? )?to(?! (?:the |a |my |your )?(?:\S+ )?(?:branch|tab|next|other|main|master)\b))\b'
       - '\b(?:we|i|(?:the )?team)(?:''ve| have)?(?: \w+ly| just| also)? (?:decided|standardi[sz]ed on)\b|^(?:decided|agreed) (?:to|on)\b'
       - '\b(?:let''?s(?: just)?|we(?:''ll| will| shall)) (?:use|go with|adopt|switch to|move to|stick (?:with|to)|drop|support|store|not (?:use|go|adopt|switch|move|support|store|keep|ship|deploy)|keep(?! \w+ing\b| up\b| our\b| you))\b(?! (?:it|this|that|you)\b)'
-      - '^(?:(?:please|just|we|the team|this (?:repo|project)|for [\w -]{1,20},?) )?uses? (?!the\b|an?\b|this\b|that\b|it\b|my\b|your\b|\d)[\w.+#·-]+(?: for [\w -]{1,30})?,? (?:not|instead of|rather than) (?!the\b|an?\b|this\b|that\b|it\b|just\b|only\b|\d)[\w.+#·-]+(?=$|[,.;:]| for\b)'
-      - '^(?!这里|此处|这行|这个?(?:函数|变量|循环|文件)|那里)(?:[^，,]{0,10}[，,])?(?!这里|此处|这行|那里)[^，,]{0,14}?(?<!习惯)(?<!喜欢)(?<!偏好)(?<!倾向)用\s?[a-z·][\w.+#·-]*(?:\s?[\d.]+)?[，,]\s?(?:而)?(?:不是|不用|不要用|别用)\s?[a-z·]'
-      - '^(?!这里|此处|这行|那里)(?:[^，,]{0,10}[，,])?(?:我们|项目|这个项目)?(?:不用|别用|不要用)\s?[a-z·][\w.+#·-]*[，,]\s?改?用\s?[a-z·]'
+      - '^(?:we|the team|(?:this|the|our) (?:repo|project|team)) (?:only )?uses? (?!the\b|an?\b|this\b|that\b|it\b|my\b|your\b|\d)[\w.+#·-]+(?: for [\w -]{1,30})?,? (?:not|instead of|rather than) (?!the\b|an?\b|this\b|that\b|it\b|just\b|only\b|\d)[\w.+#·-]+(?=$|[,.;:]| for\b)'
+      - '^(?:[^，,]{0,10}[，,]\s?)?(?:我们|咱们|团队|(?:这个|本)?项目|仓库|公司)[^，,]{0,10}?用\s?[a-z·][\w.+#·-]*(?:\s?[\d.]+)?[，,]\s?(?:而)?(?:不是|不用|不要用|别用)\s?[a-z·]'
+      - '^(?:[^，,]{0,10}[，,]\s?)?(?:我们|咱们|团队|(?:这个|本)?项目|仓库|公司)[^，,]{0,4}?(?:不用|别用|不要用)\s?[a-z·][\w.+#·-]*[，,]\s?改?用\s?[a-z·]'
+      - '\b(?:we|(?:the )?team)(?:''re| are| is)(?: now| all| also| currently| finally)? (?:switching|moving)(?: over| everything| \w+)? (?:from \S+(?: \S+)? )?(?:over )?to (?!prod\b|production\b|staging\b|main\b|master\b|phase\b|plan\b|the\b|an?\b|this\b|that\b|it\b|them\b|these\b|those\b|my\b|your\b|our\b|next\b|another\b|line\b|step\b|branch\b)\S|\b(?:we|i)(?:''ve| have)?(?: just| now| finally)? (?:switched|moved) from (?!line\b|step\b|the\b|a\b)\S+(?: \S+)? to \S'
+      - '\bwe(?:''ve| have)?(?: just| now| also| finally| already)? replaced (?!the\b|an?\b|this\b|that\b|it\b|them\b|these\b|those\b|my\b|your\b|our\b|next\b|another\b|line\b|step\b|branch\b)[\w.+#·-]+(?: [\w.+#·-]+)? (?:with|by) (?!the\b|an?\b|this\b|that\b|it\b|them\b|these\b|those\b|my\b|your\b|our\b|next\b|another\b|line\b|step\b|branch\b)[\w.+#·-]+(?: [\w.+#·-]+)?(?=$|[,.;:]| (?:for|because|since|last|this|yesterday|in (?:prod|ci|all|the))\b)'
+      - '^(?:(?:ok(?:ay)?|so|then|alright|fine|right),? )?(?!what|that|this|how|who|where|when|why|as\b|so\b|because|if\b|since|done|leave|is\b|here|there|fine|right|all\b|in\b|it\b|for\b|and\b|than\b|like\b)[\w.+#·-]{2,}(?: (?!what|as\b|how|that|than\b|like\b|where|who)[\w.+#·-]+)? it is(?= then\b|$|[,.!])'
+      - '\bwe have chosen\b|\bwe''ve chosen\b|\b(?:final )?decision is(?! (?:not|pending|still|up to|yours|hard|tbd|due|made|open|to be)\b) \S|\bwe don''t use (?!the\b|an?\b|this\b|that\b|it\b|them\b|these\b|those\b|my\b|your\b|our\b|next\b|another\b|line\b|step\b|branch\b)(?!any\b|much\b|those\b)[\w.+#·-]+(?=$|[,.;]| (?:for|in prod|anymore|any more|at all)\b)'
+      - '^(?!这里|此处|这行|那里|这个?(?:函数|循环|变量))(?:[^，,]{0,10}[，,])?[^，,]{0,10}?用\s?[a-z·][\w.+#·-]*\s?来?(?:代替|替代|替换掉?|取代)\s?[a-z·][\w.+#·-]*了?(?=$|[，,])'
+      - '(?:^|[，,]|我们?)从\s?[a-z·][\w.+#·-]*\s?(?:换|迁|切|迁移|切换)(?:到|成)了?\s?[a-z·][\w.+#·-]*(?!.{0,4}分支)'
       - '(?:^|\b(?:we''re|we are|i''m|i am) )going with\b(?! (?:it|this|that)\b)'
     preference:
       - '我们?(?:个人|更|比较|一直|一般|还是|特别|非常|最|很|也){0,3}(?:不?喜欢|偏好|偏爱|习惯|倾向|讨厌|受不了)(?![这那你它上])\s*\w'
@@ -2134,6 +2140,13 @@ digest:
       - '(?:^|[，,：]|请)(?:不要再|别再|永远(?:不要|别)|千万(?:别|不要)|绝对?不要|始终(?:使?用|保持)|总是使?用|每次都(?:先|要|使?用))'
       - '(?:^|[,;:] ?|\b(?:but|and|so|because) )i(?: \w+ly| do| still| always| also| much){0,3} (?:prefer|like|love|hate|dislike|favou?r|don''t like|do not like|can''t stand)\b(?! (?:it|this|that|these|those|how|what|your|the)\b| to$)'
       - '\bmy (?:preference|favou?rite)\b|\bi(?:''m| am) used to\b|(?:\bplease .{0,80}?)?\b(?:from now on|going forward)\b'
+      - '\bmy (?:time ?zone|name|pronouns|editor|shell|ide|keyboard layout|locale|native language|first language|working hours|job title) (?:is|are)(?: now)? (?!not\b|broken|wrong|slow|frozen|down\b|stuck|dead\b|missing|too\b|the\b|an?\b|in\b|still\b|never|always|so\b|\w+ing\b|\w+ed\b)\S'
+      - '^(?:please |pls )?(?:(?:don''t|do not)(?: ever)? (?:use|add|write|put)|(?:stop|avoid) (?:using|adding|writing|putting))(?: any)? (?!the\b|an?\b|this\b|that\b|it\b|them\b|these\b|those\b|my\b|your\b|our\b|next\b|another\b|line\b|step\b|branch\b)(?!anything|more\b|too\b|much\b|both\b|up\b|in\b|on\b|me\b|port\b|all\b|any\b|to\b)[a-z·][\w.+#·-]+(?: (?!here|yet|now|for\b|in\b|to\b|again|there|today|until|before|if\b)[\w.+#·-]+)?(?=$|[,.!]|,? please| (?:in (?!th)\w+|to every \w+|for \w+s)(?:$|[,.!]))'
+      - '^no (?!problem|worries|idea|need|thanks|luck|way|wonder|change|error|test|result|more\b)[\w-]+s?,? please(?=$|[,.!])|^please,? no (?!more\b)[\w-]+s(?=$|[,.!])'
+      - '(?:^|[，,：]|请|我|你|那)(?:以后|今后|往后|从现在(?:开始|起)|从今)(?:请|你|我|都|就)?(?:的)?(?:回复|回答|答复|提交信息|提交|代码注释|注释|文档|变量名?|命名|输出|写代码|写文档|commit(?: message)?)(?:我|信息|时|的时候|里|都|请|一律|统一|尽量){0,2}(?:用(?!户|到|的|例)|简|短|详细|别|不要|少|保持|带)'
+      - '(?:^|[，,：]|请|我|你|那)(?:以后|今后|往后)(?:请|你|我|都|就)?用(?!户|到|的|例)\s?[^，,。]{1,8}?(?:回复|回答|答复|交流|沟通|写注释|写文档|写提交)'
+      - '(?:^|[，,])请?(?:你的?)?(?:回复|回答|答复|提交信息|代码注释|注释|变量名|函数名|类名|文件名|命名|缩进)(?:都|请|要|一律|统一|尽量)?用\s?(?!户|到|的|例|来|什么|哪)(?:(?!了|一下|一[份遍个]|重|试|改|还是)[^，,。]){1,10}(?=$|[，,])|^请用(?:中文|英文|英语|日文|日语)(?:回复|回答|答复)我?(?=$|[，,])'
+      - '(?:^|[，,：]|请|时|时候|里|sql |ts |代码)\s?(?:不要|别|禁止|不许)(?:再)?(?:使?用|写)\s?(?![a-z·](?:[\s，,]|$))[a-z·][\w.+#* ·-]{1,24}(?:组件|语法|库|框架|写法|类型)?(?=$|[，,])(?![，,]\s?(?:改用|用|换|被|已|太|试|先)|[，,]?\s?[^，,]{0,6}占)'
       - '\bi (?:always|never|usually|normally) (?:use|write|run|want|put|name|keep|commit|format|start|test|work)\b'
       # A verb in -s tells what something does ("always returns null"), not what to do.
       - '(?:^|[,:] ?|\bplease )(?:always|never|don''t ever) (?!mind\b|been\b|had\b|seen\b)\w*(?:ss|[^\Ws])\b'
@@ -2141,24 +2154,37 @@ digest:
       - '{noun}[^，,。]{0,8}?(?:改为|改成|改到|设为|设成|设置为|调整为|调到|换到)\s*\S|(?:改为|改成|设为|设置为|调整为|调到)\s*·?\d'
       - '{noun}\s*(?:都|现在|目前)?(?:默认)?(?:是|为|在|位于|放在|存在|写在)\s*[A-Za-z0-9.~/:\[$·]'
       - '\bset (?!up\b|of\b)(?:the |our )?[\w.· -]{1,40}? to \S|\b(?:listens?|runs?|running) on (?:port )?[\w.:]{0,40}[\d·]'
-      - '\b(?:changed|bumped|raised|lowered|increased|reduced) (?:the |our )?[\w.· -]{1,40}? to \S{0,20}\d'
+      - '\b(?:changed|bumped|raised|lowered|increased|reduced) (?:the |our )?[\w.· -]{1,40}? to (?:[a-z][\w.+-]{1,15} )?\S{0,20}\d'
+      - '^(?:change|lower|raise|increase|decrease|reduce|bump|move) (?:the |our )?(?:[\w.·-]+ ){0,3}?{noun} (?:from \S+ )?to \S{0,20}\d|^make (?:the |our )?(?:[\w.·-]+ ){0,3}?{noun} \d'
+      - '\bwe(?:''re| are)(?: now| still| all)? on (?!line|page|step|day|week|call|the\b|attempt|round|build|issue|ticket|task|phase|commit|item|slide|part\b|track|try\b|level|run\b|iteration|a\b|schedule|it\b)[a-z][\w.+-]* v?\d[\w.]*|\bwe(?:''ve| have)? moved (?:the |our )?(?:[\w.-]+ ){1,3}to (?:port )?\d{2,5}\b'
       - '{noun}(?: file| directory)? (?:is|lives|sits|points|defaults|moved|changed)(?: now)?(?: in| at| to| under)? [\w~./:·-]{0,80}[\d/.:~_·]'
     project:
       - '(?:^|[，,]|我们?|团队|目前|现在|最近|本周)\s*正在(?:推进|开发|做|重构|搭建|迁移|实现|写|筹备|设计)\s*\S'
       - '我们?(?:现在|目前|最近)?在(?:推进|开发|做|重构|搭建|迁移)\s*\S'
       - '项目(?:现在|目前|已经?|正式|下周|下个?月|本周|昨天|今天|\s){0,3}(?:进入|开始|启动|立项|收尾|暂停|重启|延期|结束|处于)'
       - '(?:\b(?:i''m|i am|we''re|we are|team is)(?: \w+ly| now| still)? (?:building|developing|migrating|rewriting|refactoring|porting|working on)|^(?:currently )?working on)\b(?! (?:it|this|that|these|a fix|a bug)\b)'
+      - '\b(?:launch|release|deadline|go-live|code freeze|freeze|cutover|due date|feature freeze)(?: date)?(?: has| is| was| got| will be| have| are){0,2}(?: now| been| being){0,2}(?: moved| slipped| slips| pushed| postponed| planned| scheduled| set| delayed)?(?: back| forward| again)?(?: on| to| for| until|:)? (?:the )?(?:(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.? \d|\d{1,2}(?:st|nd|rd|th)?(?: of)? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|\d{4}-\d\d|(?:next |this )?(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|(?:the )?end of \w|q[1-4]\b|next (?:week|month))'
+      - '(?:上线|发布|截止|交付|提测|封版|发版|提审|验收|交付)(?:日期|时间|日)?(?:已经?|又|被)?(?:是|为|定在|定于|改到|改成|改为|推迟到|延期到|延后到|提前到|推到|挪到|：|:)\s?了?(?:(?:本|下|这)?(?:周|星期)[一二三四五六日天]|(?:本|下)个?月|明年|月底|年底|\d{1,2}\s?月|\d{4}\s?[-年]|\d{1,2}\s?[号日]|q[1-4])'
       - '\bproject (?:has |is |was |now |just ){0,2}(?:entere?d?s?|start(?:s|ed)|kick(?:s|ed) off|moved into|begins|began|paused)\b'
     event:
       - '(?:已经?|刚刚?|昨[天晚]|今[天早]|前天|上周|\d-\d\d?|[月日号]|凌晨)[^，,]{0,20}?(?:完成|上线|发布|部署|合并|迁移|切换|交付|验收|升级)(?!的)'
       - '(?:完成|上线|发布|部署|交付)了|^(?:released|deployed|shipped|launched|published) \S|\b(?:went live|(?:is|are) (?:now )?live)\b'
       - '\b(?:we|i|(?:the )?team)(?:''ve| have)?(?: \w+ly| just)? (?:shipped|released|deployed|launched|migrated|published|rolled out)\b'
       - '\b(?:we|(?:the )?team)(?:''ve| have)?(?: \w+ly| just)? (?:finished|completed) \S'
+      - '\b(?:we|i|(?:the )?team)(?:''ve| have)?(?: \w+ly| just| now)? upgraded (?:(?!the wrong)\S+ ){0,4}?to (?!the\b|a\b|an\b|it\b)\S|^upgraded (?:\S+ ){0,3}?to \S{0,20}\d'
+      - '^(?!等|要是|先|再)[^，,]{0,14}?(?:升级|升|迁移|切换|迁|切)到\s?(?!main\b|master\b|dev\b|[^，,]*分支)[a-z·\d][\w. ·-]{0,20}了(?=$|[，,])(?<!分支了)'
       - '\b(?:was|were|has been|have been)(?: \w+ly| just)? (?:released|deployed|shipped|launched|rolled out)\b'
       - '\b(?:migration|release|rollout|upgrade|audit)\b[^,]{0,40} (?:is|was) (?:complete|completed|done|finished)\b'
     general:                # whoever says this asks for it; what kind of thing it is, the signs above tell where they can
       - '^(?:请|帮我|你要|一定要|务必){0,2}(?:记住|记一下|记下来)(?![了吗没])[，,：:]?\s*\S{4}'
       - '^(?:please )?(?:remember|keep in mind)(?: that|:) \S'
+      - '^(?:please |always )?remember,? (?:(?:my|our) [\w -]{1,30}? (?:is|are)\b|(?:i|we)(?:''m|''re| am| are| work| live| use| prefer| like| hate| love| speak| don''t| never| always| only)\b)(?! (?:just|going to|about to|done|here|still)\b)'
+    people:                 # who does what, as it is written: a name begins with a capital, or with a Chinese surname
+      - '^(?!(?:The|This|That|It|He|She|They|We|You|Who|What|Which|Each|Every|No|My|Your|Our|An?|I|If|When|One|Root|Nobody|Everyone|Someone|React|Rust|Node|Java|Python|Go|Foo|Bar|Baz)\b)[A-Z][a-z]+(?: [A-Z][a-z]+)?(?: and [A-Z][a-z]+)? (?:owns? |(?:is|are) (?:now )?(?:in charge of |responsible for |on call\b|the (?:\w+ )?(?:owners?|reviewers?|maintainers?|lead|contact|designer)\b))'
+      - '(?:^|[，,；;。])\s?(?:[\w·]{1,12}(?:由|现在由))?(?:[王李张刘陈杨赵黄周吴徐孙胡朱林何郭罗梁宋郑谢韩唐冯董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶阎余潘杜戴钟汪姜范姚谭廖邹熊陆郝孔崔康邱秦顾侯邵孟钱汤尹黎乔贺赖龚][\u4e00-\u9fff]{1,2}?|[小老阿][\u4e00-\u9fff]|[王李张刘陈杨赵黄周吴徐孙胡朱林何郭](?:总|工|哥|姐|经理|老师))(?:现在|以后|主要|来|在)?负责(?!人)\s?[\u4e00-\u9fffA-Za-z·]{2}'
+      - '[\u4e00-\u9fff]{2,6}(?:现在|以后|改|都)归(?:[王李张刘陈杨赵黄周吴徐孙胡朱林何郭罗梁宋郑谢韩唐冯董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶余潘杜戴钟汪姜范姚谭廖邹熊陆郝孔崔康邱秦顾侯邵孟钱汤尹黎乔贺赖龚][\u4e00-\u9fff]{1,2}?|[小老阿][\u4e00-\u9fff])(?:管|负责|了)?(?=$|[，,])'
+    opener:                 # what a sentence may begin with before it says anything
+      - '^(?:(?:and|also|so|ok(?:ay)?|oh|btw|by the way|one more thing|hey|yes|yeah|yep|right|well|then|plus|fyi|good news|bad news|heads up|just so you know|for the record|perfect|great|nice|cool|thanks)(?:\s?[,:.—-]+\s|\s(?=(?:remember|please|we|my|i)\b))|(?:对了|另外|还有|顺便(?:说一下)?|哦|嗯|好的?|行|补充一下|再说一下?|那个)\s?[，,：:]\s?){1,3}'
     slip:                   # how a correction begins: "sorry, I meant 8082", 不对，…
       - '^(?:(?:no|nope|wait|hold on|hang on|actually|sorry|oops|ah|oh|hm+|well|my (?:bad|mistake)|correction|wrong|that''s wrong|that is wrong|that was wrong|not quite|i misspoke|i was wrong|typo|pardon|small correction)(?:\s*(?:[,.:;!—-]+|$)\s*)|(?:sorry|actually|wait|oops)\s+(?=(?:i meant?|it|that|the|we|let''s|use|make|no|sorry|wait)\b)){1,4}'
       - '^(?:(?:不对|不是的|错了|(?:我)?(?:刚才?)?(?:说|写|打|记|搞|弄|看)错了|等等|等一下|等下|抱歉|不好意思|更正一?下?|纠正一?下?|口误|手误|笔误|哦不|啊不|不不|不|其实|准确地?说)(?:\s*[，,：:；;！!—]\s*|\s+|$)){1,4}'
@@ -2172,6 +2198,8 @@ digest:
     corrected:              # a decision, where it follows a slip or something withdrawn
       - '^(?:we )?use (?!the\b|an?\b|this\b|that\b|it\b|my\b|your\b|\d)[\w.+#·-]+(?: for [\w -]{1,40})?$'
       - '^(?:改)?用\s?(?![这那它])[a-z·][\w.+#·-]*(?:吧|做[\w-]{1,12})?$'
+      - '^(?:please )?(?:use (?!the\b|an?\b|this\b|that\b|it\b|my\b|your\b|\d)[\w.+#·-]+(?: for [\w -]{1,30})?,? (?:not|instead of|rather than)|don''t use (?!the\b|an?\b|this\b|that\b|it\b|\d)[\w.+#·-]+, use) (?!the\b|an?\b|this\b|that\b|it\b|just\b|only\b|\d)[\w.+#·-]+(?=$|[,.;:]| for\b)'
+      - '^(?!这里|此处|这行|那里)[^，,]{0,10}?(?:用\s?[a-z·][\w.+#·-]*[，,]\s?而?(?:不是|不用|不要用|别用)|(?:不用|别用|不要用|不是)\s?[a-z·][\w.+#·-]*[，,]\s?(?:而是|改用|用|是))\s?[a-z·]'
     named:                  # a proposal, where what follows is a name: "I'd recommend ArgoCD"
       - '\bi(?:''d| would)? (?:recommend|suggest|propose|go (?:with|for)|pick|choose) (?=\S)(?!you\b|we\b|that\b|to\b|i\b)'
       - '(?:建议|推荐)\s*(?=[a-z0-9·])'
@@ -9840,6 +9868,8 @@ class RuleDigester:
             near = [note for note in notes if note.turn in (since, at)]
             lead = None if said.label else self._signs["slip"].match(said.masked)
             rest = _after(said, lead) if lead else said
+            opener = None if said.label else self._signs["opener"].match(rest.masked)
+            rest = _after(rest, opener) if opener else rest
             gone = None if said.label else self._signs["withdrawn"].match(rest.masked)
             if gone := gone or (None if asked or said.label else self._signs["declined"].match(rest.masked)):
                 rest = _after(rest, gone)
@@ -9893,6 +9923,8 @@ class RuleDigester:
         for kind in _FACT_KINDS:
             if sign := self._signs[kind].search(said.masked, 0, self._length):
                 return self._fact(kind, "", self._standing(said, sign, kind))
+        if sign := self._signs["people"].search(said.text, 0, self._length):
+            return self._fact("project", "", self._standing(said, sign, "project"))
         setting = self._value.match(said.masked)
         return self._fact("config", "", said.text) if setting and self._worth(said) else None
 

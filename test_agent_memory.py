@@ -4336,6 +4336,50 @@ class NaturalSentences(unittest.TestCase):
                 with self.subTest(sentence):
                     self.assertEqual(found(f"用户: {sentence}。\n助手: 收到"), [(kind, sentence)])
 
+    CHANGES = {
+        "decision": [
+            "we're switching from Stripe to Adyen", "we are moving to Hetzner", "we replaced Jest with Vitest", "Postgres it is",
+            "用 Vitest 代替 Jest", "从 Airflow 换到 Dagster 了", "the final decision is Postgres", "we don't use Helm"],
+        "preference": [
+            "remember my timezone is Asia/Shanghai", "my editor is Helix", "please don't use emojis", "no emojis please",
+            "don't add comments to every line", "以后回复我用中文", "以后提交信息用英文", "以后用中文回复", "注释用英文",
+            "不要用 any", "不要写 class 组件", "写 SQL 别用 SELECT *"],
+        "config": ["we bumped CI to Node 22.11", "change the port to 8090", "we're on k8s 1.31 now", "session TTL is 30 minutes"],
+        "project": [
+            "the launch is on December 12", "launch slipped to Friday", "截止日期是 12 月 12 日", "上线推迟到下周三",
+            "Priya owns the checkout service", "王磊负责埋点", "报表现在归赵敏"],
+        "event": ["we upgraded to Node 22", "ClickHouse 升级到 24.8 了", "我们迁移到 Dagster 了"],
+        "general": ["remember, I work from Berlin"],
+    }
+    NO_CHANGES = [
+        "we're moving to the next step", "we're switching to the other branch", "we switched to main",
+        "we replaced foo with bar in utils.py", "as it is", "leave it as it is", "I don't know what it is", "we don't use it",
+        "用 list 代替 tuple 试试", "这里用 map 代替 filter", "从 main 切到 dev 分支", "切到 main 了",
+        "等升级到 24.8 了再说",
+        "remember when we broke it?", "remember to run the tests", "my shell is broken", "my name is wrong in the header",
+        "don't use this function", "please don't write any code yet", "don't use port 8080, it's taken", "no problem, please",
+        "以后再写测试", "以后用户多了再加缓存", "注释写好了", "注释用英文重写一下", "先别用缓存跑一次", "别用力过猛",
+        "别用 8080，被占了",
+        "change the color to red", "change line 5 to 6", "we're on line 30", "we're on attempt 3", "make the timeout configurable",
+        "the release is broken", "the release is on GitHub", "上线时间是什么时候？", "上线改成手动触发",
+        "the freeze is 3 seconds long",
+        "This class owns the socket", "who owns this", "这个函数负责解析", "任务负责解析输入", "谁负责埋点？",
+    ]
+
+    def test_what_changes_and_who_and_when_are_known_too(self) -> None:
+        for kind, sentences in self.CHANGES.items():
+            for sentence in sentences:
+                with self.subTest(sentence):
+                    self.assertEqual(found(f"User: {sentence}"), [(kind, sentence)])
+        for sentence in self.NO_CHANGES:
+            with self.subTest(sentence):
+                self.assertEqual(found(f"User: {sentence}"), [])
+
+    def test_what_a_sentence_only_opens_with_is_left_out(self) -> None:
+        self.assertEqual(found("User: and remember my timezone is Asia/Shanghai"),
+                         [("preference", "remember my timezone is Asia/Shanghai")])
+        self.assertEqual(found("User: 对了，以后回复用中文"), [("preference", "以后回复用中文")])
+
     def test_importance_is_the_configured_one(self) -> None:
         facts = digester(importance={"decision": 9}).digest("决定：用 Go")
         self.assertEqual([fact.importance for fact in facts], [9])
@@ -4580,9 +4624,10 @@ class Corrections(unittest.TestCase):
             self.assertEqual(len(found(f"User: {first}\nAssistant: ok. Shall I run the tests?\nUser: {then}")), 2)
 
     def test_use_this_not_that_is_a_decision_and_a_change_of_code_is_none(self) -> None:
-        for said in ["use pnpm, not npm", "we use pnpm instead of npm", "我们不用 Kafka，用 Pulsar", "项目用 yarn，不要用 pnpm"]:
+        for said in ["we use pnpm, not npm", "we use pnpm instead of npm", "我们不用 Kafka，用 Pulsar", "项目用 yarn，不要用 pnpm"]:
             self.assertEqual(found(said), [("decision", said)])
-        for said in ["use map, not a loop", "use x instead of y in a.py", "use 5 instead of 3", "这里用 map，不用 filter"]:
+        for said in ["use map, not a loop", "use x instead of y in a.py", "use 5 instead of 3", "这里用 map，不用 filter",
+                     "use width instead of height", "no, use 3, not 4"]:
             self.assertEqual(found(said), [])
 
 

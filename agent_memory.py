@@ -2116,7 +2116,7 @@ digest:
   # kind with a sign in a sentence has it.  Gaps are bounded: no sign may repeat a repetition.  Your own are added to these.
   signs:
     decision:
-      - '(?:^|[，,：]|我们?|咱们?|团队|大家|最终|最后|[论审议会]后|已经?|一致|正式|昨天|今天)\s*决定(?!\s*(?:\d|$|[权性于着论的，,：:]|因素|状态|决定|不了|不下))'
+      - '(?:^|[，,：]|我们?|咱们?|团队|大家|最终|最后|[论审议会]后|已经?|一致|正式|昨天|今天)\s*决定(?!\s*(?:\d|$|[权性于着论的，,：:]|因素|状态|决定|如下|不了|不下))'
       - '(?:^|[，,])\s*(?:那么?|我们|咱们?)?就先?(?:用|选|采用|定|走)(?![这那它了到过])\s*\S|一致同意|^(?:那就)?(?:定了|说定|敲定|拍板)'
       - '^(?:[^，,]{0,6}[，,]\s*)?[^，,]{0,12}?(?<![以能该想要没么有会不])(?:改用|换成|替换成|切换到)(?![^，,]*(?:会|可能|更|分支))\s*\S'
       - '^(?:[^，,]{0,6}[，,]\s*)?[^，,]{0,14}?(?<![没有会不能])(?:采用|选用|选定|统一使?用|一律使?用|我们选择)(?![的过这那])|(?:我们|团队|最终)选择了?|选择\s?\S{1,20}\s?作为'
@@ -2185,6 +2185,18 @@ digest:
       - '[\u4e00-\u9fff]{2,6}(?:现在|以后|改|都)归(?:[王李张刘陈杨赵黄周吴徐孙胡朱林何郭罗梁宋郑谢韩唐冯董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶余潘杜戴钟汪姜范姚谭廖邹熊陆郝孔崔康邱秦顾侯邵孟钱汤尹黎乔贺赖龚][\u4e00-\u9fff]{1,2}?|[小老阿][\u4e00-\u9fff])(?:管|负责|了)?(?=$|[，,])'
     opener:                 # what a sentence may begin with before it says anything
       - '^(?:(?:and|also|so|ok(?:ay)?|oh|btw|by the way|one more thing|hey|yes|yeah|yep|right|well|then|plus|fyi|good news|bad news|heads up|just so you know|for the record|perfect|great|nice|cool|thanks)(?:\s?[,:.—-]+\s|\s(?=(?:remember|please|we|my|i)\b))|(?:对了|另外|还有|顺便(?:说一下)?|哦|嗯|好的?|行|补充一下|再说一下?|那个)\s?[，,：:]\s?){1,3}'
+    pasted:                 # what follows such an opening, after its colon or on the next lines, is somebody else's text
+      - '(?:^|[.!?,;:(—-] ?|\b(?:please|pls|can you|could you|would you|will you|and|then|now|just|help me|you to|me|want you to|need you to|first|also) )(?:translate|summari[sz]e|sum up|proof-?read|paraphrase|rephrase|rewrite|reword|polish|shorten|(?:fix|correct|check|improve) (?:the |my )?(?:grammar|wording|spelling|typos?|english|style)|(?:draft|write|compose|send|give me|make|prepare) (?:a |an |the |some |me )?(?:\w+ ){0,2}(?:reply|response|answer|summary|translation|release notes|changelog|title|headline|abstract)|reply to (?!me\b|us\b|users\b)|respond to (?!me\b|us\b|users\b)|extract|classify)\b[^:：.!?]{0,80}(?:[:：](?=\s|$|[\u4e00-\u9fff])|[.!?]?\s*$)'
+      - '(?:^|[.!?,;:(—-] ?|\b(?:please|pls|can you|could you|would you|will you|and|then|now|just|help me|you to|me|want you to|need you to|first|also) )(?:fix|review|explain|check|read|debug|parse|format|convert|clean up|tidy(?: up)?|analy[sz]e|look at|have a look at|what (?:does|do)|what do you (?:think|make) of|what''s wrong (?:with|in)|what is wrong (?:with|in)|help (?:me )?(?:with|understand)|lint|refactor|document) (?:(?:this|these|the|my|our|following|below|attached|pasted|above) ){0,3}(?:(?:\w+ ){0,2}(?:text|texts|e-?mail|mail|messages?|thread|chat|minutes|diff|patch|logs?|code|snippet|paragraphs?|sentences?|readme|article|transcript|conversation|yaml|json|output|errors?|trace|traceback|stack ?trace|post|letter|draft|ticket|issue|report|query|script|function|essay|story|abstract|changelog|comment|announcement|review|notes|config|configuration|document|doc|page|commits?|reply|answer|spec|proposal|list|table)\b|this\b(?=\s*(?:$|[:：]|do\b|mean\b|say\b)|,? please)|following\b|below\b)[^:：.!?]{0,50}(?:[:：](?=\s|$)|[.!?]?\s*$)'
+      - '\b(?:here(?:''s| is| are)|this is|below is|got|received|see) (?:the|an?|this|what)\b[^:：.!?]{0,30}\b(?:text|texts|e-?mail|mail|messages?|thread|chat|minutes|diff|patch|logs?|code|snippet|paragraphs?|sentences?|readme|article|transcript|conversation|yaml|json|output|errors?|trace|traceback|stack ?trace|post|letter|draft|ticket|issue|report|query|script|function|essay|story|abstract|changelog|comment|announcement|review|said|wrote|sent)\b[^:：.!?]{0,50}(?:[:：](?=\s|$)|[.!?]?\s*$)'
+      - '\b(?:wrote|writes|replied|(?:he|she|they|it) says?|log says?|error says?|e-?mail says?|sent me(?: this)?)\s*[:：]|^(?:and )?(?:now )?i(?:''m)? (?:get|got|see|getting|seeing)(?: this| the following| an?)?(?: error\w*| output| message)?\s*[:：]?$|^(?:the )?(?:error|output|logs?|traceback|message)(?: is| says| was)?\s*[:：]?$'
+      - '(?:帮我|帮忙|请|麻烦你?|给我|替我|能不能|(?:把|将)(?:这|下面|以下|上面|它))[^。！？:：]{0,16}?(?:翻译|译[成为]|润色|改写|校对|总结|概括|归纳|整理|摘要|纠错|改(?:一下)?语法|(?:回复|答复|回)(?:一下)?(?:这|下面|以下|他|她|对方|客户|老板)|(?:写|拟|起草|回)(?:一?[个封份条])?(?:回复|回信|邮件|答复|摘要|总结|发布说明)|缩写|扩写|提炼)[^。！？:：]{0,24}(?:[:：]|[。！？]?\s*$)'
+      - '(?:翻译|润色|改写|校对|总结|概括|归纳|整理|解读|回复)(?:一下|下)?\s?(?:这|下面|以下|如下|上面)(?:的|个|段|封|句|份|篇|些|条|是)?[^。！？:：]{0,20}(?:[:：]|[。！？]?\s*$)|(?:翻译|译)(?:成|为)?(?:中文|英文|英语|日文|日语|法语|德语)?(?:一下)?[:：]'
+      - '(?:解释|分析|检查|看看?|审|修|改|评审|review)(?:一下|下)?\s?(?:这|下面|以下|如下|上面)[^。！？:：]{0,8}(?:代码|配置|日志|报错|diff|文件|文章|邮件|脚本|函数|sql|纪要|yaml|json|补丁|错误|输出)[^。！？:：]{0,16}(?:[:：]|[。！？]?\s*$)'
+      - '(?:这|下面|以下)(?:是|段|封|份|个)?(?!我们?的|咱们)[^。！？:：]{0,14}(?:纪要|邮件|聊天|日志|原文|文章|小说|代码|报错|消息|论文|作文|稿子?|文本|简历|合同|来信|评论|diff|readme)[^。！？:：]{0,24}(?:[:：]|[。！？]?\s*$)|写道\s?[:：]|(?:来信|原文|邮件|聊天记录|日志|报错)(?:如下|内容)?\s?[:：]?$|(?:来信|原文|邮件|聊天记录|日志|报错)(?:如下|内容)\s?[:：]'
+    pasted_above:           # nothing follows: what stands above it is
+      - '(?:^|[.!?,;:(—-] ?|\b(?:please|pls|can you|could you|would you|will you|and|then|now|just|help me|you to|me|want you to|need you to|first|also) )(?:translate|summari[sz]e|sum up|proof-?read|paraphrase|rephrase|rewrite|reword|polish|shorten|(?:fix|correct|improve) (?:the )?(?:grammar|wording|spelling)|reply to (?!me\b|us\b|users\b)|respond to (?!me\b|us\b|users\b)|draft a (?:reply|response))\b[^.!?]{0,30}(?:\b(?:this|that|it|above|these)\b|[.!?]?\s*$)'
+      - '(?:翻译|润色|改写|校对|总结|概括|整理)[^。！？]{0,8}(?:上面|以上|这[段封份句篇个些])|(?:上面|以上|这[段封份句篇])[^。！？]{0,10}(?:翻译|译成|润色|改写|校对|总结|概括|整理|回复)'
     slip:                   # how a correction begins: "sorry, I meant 8082", 不对，…
       - '^(?:(?:no|nope|wait|hold on|hang on|actually|sorry|oops|ah|oh|hm+|well|my (?:bad|mistake)|correction|wrong|that''s wrong|that is wrong|that was wrong|not quite|i misspoke|i was wrong|typo|pardon|small correction)(?:\s*(?:[,.:;!—-]+|$)\s*)|(?:sorry|actually|wait|oops)\s+(?=(?:i meant?|it|that|the|we|let''s|use|make|no|sorry|wait)\b)){1,4}'
       - '^(?:(?:不对|不是的|错了|(?:我)?(?:刚才?)?(?:说|写|打|记|搞|弄|看)错了|等等|等一下|等下|抱歉|不好意思|更正一?下?|纠正一?下?|口误|手误|笔误|哦不|啊不|不不|不|其实|准确地?说)(?:\s*[，,：:；;！!—]\s*|\s+|$)){1,4}'
@@ -9531,6 +9543,7 @@ def _maker(where: str, kind: str, kinds: Mapping[str, Any]) -> Any:
 #   request                     before the sign; after it, the request is cut off
 #   future                      anywhere, for events only
 #
+# What follows a `pasted` opening ("translate this:") is not the user's, nor what looks copied from a diff, a log or a chat.
 # A turn with a `private` sign counts for nothing, nor does the answer to it, nor the turn before or after that it speaks of.
 
 _FACT_KINDS = ("decision", "preference", "config", "project", "event", "general")
@@ -9545,6 +9558,18 @@ _SENTENCE_END = r"[。！？；]|[!?;](?=\s|$)|\.(?=\s+[A-Z\u4e00-\u9fff]|\s*$)"
 _CODE_LINE = (r"^\s*(?:\$ |//|/\*|#!|def |class |import |from \w+ import|const |var |return\b|print\(|echo |[{}\]]"
          r"|File ·|\w*(?:Error|Exception):|[\w.]+\s*=\s*\S|(?:for|if|while|with|try|else|elif)\b.*:\s*$)"
          r"|[A-Za-z_)\]]\.[A-Za-z_]+\(|\w\([\"'·]|=>|==|!=|\+=|&&|\|\||;\s*$")
+# Of a diff, a log, a chat that was copied, a mail's head, a list of commits.
+_FOREIGN = (r"(?i)^\s*(?:[+-](?=[a-z_][\w.-]*\s?[:=(]|[#\"'{}])|\+{1,3} |---? ?\w?/|@@"
+            r"|\[\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?\]\s+\S{1,24}\s?[:：>]"
+            r"|\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?\s+[a-z .]{1,24}[:：>]\s"
+            r"|[\w .]{1,24} ?[(\[]\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?[)\]]\s*[:：]"
+            r"|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40} \S|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+            r"|(?:from|to|cc|bcc|subject|sent|发件人|收件人|主题|抄送)\s*[:：]\s"
+            r"|(?:error|warn|warning|debug|fatal|critical)\b\s*[:\]：])")
+_GREETING = r"(?i)^\s*(?:hi|hello|dear|hey|good (?:morning|afternoon)) [\w .-]{1,30},\s*$|^\s*(?:尊敬的|亲爱的)\S{1,12}[：:，,]\s*$"
+_SIGNING = r"(?i)^\s*(?:best|(?:kind |best |warm )?regards|sincerely|yours|cheers, ?\w|此致|祝好)\b[^.]{0,30}$"
+_POINTING = (r"\b(?:this|these|following|below|above|attached|pasted|that|it|grammar|spelling|wording|english|proof-?read)\b"
+             r"|这|那|下面|以下|如下|上面|[:：]\s*$|^(?:i |error|output|log|traceback)|\b(?:got|received|sent|wrote)\b")
 _TEMPLATE = r"\{\{|\$\{|(?<![/\w])\{\w*\}|%s|%\(|[:：]\s*<\w+>\s*$"
 _OFFER = (r"(?i)^(?:那么?|所以)?(?:我(?:建议|推荐|提议)?|建议|推荐|提议|可以(?:考虑)?|不如|要不要?)[，,：:]?\s*"
           r"|^(?:so )?(?:i(?:'d)? )?(?:(?:suggest|recommend|propose|go with|pick)(?: that)?(?: we)?|shall we|should we|how about"
@@ -9561,8 +9586,7 @@ _BACK = (r"(?i)(?:[\W_]|\b(?:so|and|then|ok(?:ay)?|shall|should|can|may|could|wo
          r"|那么?|所以|我们?|你们?|要不要|要不|不要|需要|可以|可否|能否|是否|能|会|要|就|先|现在|这么|这样|这个|这种|那个|它|按|照"
          r"|此|用|方案|方式|做法|建议|定|办|做|来|改|开始|执行|实施|行|好|同意|觉得|看|认为|怎么样|如何|怎样|不|吗|么|呢|吧|的|话"
          r"|继续|动手|没问题|问题|没有|有|没|什么|意见|确认|一下|下|了)*+")
-_ASKED_TOO = (r"(?:^|[，,]\s*)(?:[^，,]{0,30}(?:吗|呢|要不要|是否|需不需要)[^，,]{0,20}"
-              r"|(?:and |or )?(?:do|should|shall|can|could|want|would|may|is|are)\b[^，,]*)$")
+_ASKED_TOO = r"吗|呢|要不要|是否|需不需要|^(?:and |or )?(?:do|should|shall|can|could|want|would|may|is|are)\b"
 # "use Redis, Valkey or Memcached for sessions": the words before the options, the options, what stands after them.
 _OPTION = r"(?!an? |the |this |that |your |my )[^\s，,；;。？?]+(?: [^\s，,；;。？?]+){0,2}?"
 _OPTIONS = (r"(?i)(?P<lead>.*?\b(?:use|using|with|keep|adopt|pick|choose|prefer|take|via|(?:switch|move|migrate|deploy|go) to))"
@@ -9659,7 +9683,7 @@ def _prose(text: str) -> Iterator[_TalkLine]:
         bullet, heading = _pattern(_BULLET).match(line), line.startswith("#")
         body = (line.lstrip("#") if heading else line[bullet.end():] if bullet else line).replace("**", "").strip()
         masked = _pattern(_QUOTED).sub(lambda found: "·" * len(found[0]), body)
-        if not (_pattern(_CODE_LINE).search(masked) or _pattern(_TEMPLATE).search(body)):
+        if not (_pattern(_CODE_LINE).search(masked) or _pattern(_TEMPLATE).search(body) or _pattern(_FOREIGN).match(raw)):
             yield _TalkLine(body, masked, bool(bullet), heading)
 
 
@@ -9673,6 +9697,13 @@ def _lowered(line: str) -> str:
 def squeezed(text: str) -> str:
     """A text without its blanks and capitals, to be found however it was typeset."""
     return "".join(text.split()).casefold()
+
+
+def _without_letters(lines: list[str]) -> list[str]:
+    """The lines without a letter from its greeting to its end."""
+    greeting = next((at for at, line in enumerate(lines) if _pattern(_GREETING).match(line)), None)
+    signed = greeting is not None and any(map(_pattern(_SIGNING).match, lines[greeting:]))
+    return lines[:greeting] if signed else lines
 
 
 def _line_sentences(line: _TalkLine) -> Iterator[_Statement]:
@@ -9784,11 +9815,13 @@ class RuleDigester:
         turns, unkept = self._aloud(list(self._turns(without_blocks(text.lstrip("\ufeff"), "\n"))))
         notes: list[_Note] = []
         asked: list[_Statement] = []                          # what the assistant said just before
-        since = 0                                             # where the user spoke before
+        since, pasted = 0, False                              # where the user spoke before; whether a text was handed over there
         for at, (role, said) in enumerate(turns):
-            statements = list(self._statements(said))
+            own = self._own_words(said) if role == "user" else "" if pasted else said
+            statements = list(self._statements(own))
             if role == "user":
-                notes += [_Note(fact, at) for fact in self._consented(asked, said)]
+                pasted = own != said
+                notes += [_Note(fact, at) for fact in self._consented(asked, own)]
                 self._listen(notes, statements, at, since, bool(asked) and self._asks(asked[-1]))
                 asked, since = [], at
             else:
@@ -9796,6 +9829,22 @@ class RuleDigester:
                 asked = statements
         facts = [note.fact for note in notes]
         return _once((fact for fact in facts if squeezed(fact.content) not in unkept), self._most)
+
+    def _own_words(self, said: str) -> str:
+        """A turn of the user without the text that was pasted into it to be translated, answered, reviewed …"""
+        lines = _without_letters(said.splitlines())
+        last = max((at for at, line in enumerate(lines) if line.strip()), default=0)
+        for at, line in enumerate(lines):
+            low = _lowered(line)
+            found = None if line.lstrip().startswith(">") else self._signs["pasted"].search(low)
+            if not found:
+                continue
+            points = _pattern(_POINTING).search(low)
+            if line[found.end():].strip() or at < last and (points or not lines[at + 1].strip()):
+                return "\n".join([*lines[:at], line[:found.end()]])
+            if 0 < at == last and (points or not lines[at - 1].strip()) and self._signs["pasted_above"].search(low):
+                return line
+        return "\n".join(lines)
 
     def _aloud(self, turns: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], str]:
         """The turns, empty where a person said not to keep them, with the answers to them; and what those said, squeezed."""
@@ -9952,10 +10001,11 @@ class RuleDigester:
         open_choice = _pattern(r"还是|或者|\bor\b").search(said.masked) or self._has["pending"].search(said.masked)
         if open_choice or not (said.label or found["proposal"] or question and found["decision"] or found["named"]):
             return None
-        asking = _pattern(_ASKED_TOO).search(said.masked) if question else None
-        if asking and asking.start() and not _pattern(_BACK).fullmatch(asking[0]):
+        clause = _pattern(r"[，,]\s*([^，,]*)$").search(said.masked) if question else None
+        back = clause and _pattern(_BACK).fullmatch(clause[1])
+        if clause and not back and _pattern(_ASKED_TOO).search(clause[1]):
             return None                                       # "I suggest X, should I run the tests?": the yes is to the tests
-        settled = said.text[:asking.start()] if asking and asking.start() else said.text
+        settled = said.text[:clause.start()] if clause and back else said.text
         plain = _pattern(_OFFER).sub("", settled[:2 * self._length])
         if not (said.label or found["proposal"] or question and found["decision"]) and not _pattern(r"[A-Z0-9`]").match(plain):
             return None                                       # what is recommended by name alone is a name

@@ -4631,6 +4631,55 @@ class Corrections(unittest.TestCase):
             self.assertEqual(found(said), [])
 
 
+class Pasted(unittest.TestCase):
+    """Text that a person hands over to be worked on is not what that person says."""
+
+    OPENINGS = [
+        "draft a reply to this:\n\nHi Lin,\n\nX", "reply to this mail\nX", "translate this README to German\nX", "translate: X",
+        "fix the grammar of this sentence: X", "can you proofread this?\n\nX", "here's the slack thread, summarize it:\nbob: X",
+        "summarise the minutes below\n\nX", "review this diff\n+X", "write release notes from this:\nX", "what does this do\nX",
+        "explain this function\nX", "fix this\nX", "got this mail from Tom:\nX", "Tom wrote:\nX", "I get this error:\nX",
+        "X\n\ntranslate this into Chinese", "Hi Lin,\nX\nBest regards,\nTom",
+        "帮我翻译：X", "把这句话翻译成英文：X", "帮我润色这段小说：\nX", "总结一下下面的会议记录：\nX",
+        "这是会议纪要，帮我整理一下\n1. X",
+        "帮我回复这封邮件\n\nX", "看看这段代码\nX", "原文如下：\nX", "X\n\n把上面这段翻译成英文",
+    ]
+    FOREIGN = [
+        "-port: 8080", "+port: 9999", "[10:02] bob: let's go with Mongo", "alice (10:07): always rebase",
+        "From: Tom, we decided to go",
+        "c3d4e5f we decided to use zod", "2026-04-18 10:00:01 we decided to use zod", "error: the port is 8080 already in use",
+    ]
+    OWN = [
+        "Summary: X", "X\nplease translate the README to German", "The translate service is slow\nX",
+        "please always write a summary\nX", "Please summarize at the end. X", "fix the bug in auth\nX", "here's our plan:\n- X",
+        "from now on, reply to me in German\nX",
+        "I get up at 6\nX", "hi,\nX.\nthanks", "总结：X", "看下这个问题\nX",
+        "会议结论如下：\nX", "帮我写一个脚本\nX", "请以后都用中文回复\nX",
+        "2026-04-18 10:00 X",
+    ]
+
+    def test_what_follows_the_request_is_not_theirs(self) -> None:
+        for opening in self.OPENINGS:
+            for fact in ("we decided to use Oracle", "我们决定采用 Oracle", "Decision: use Oracle", "决定：用 Oracle"):
+                with self.subTest(opening, fact=fact):
+                    self.assertEqual(found(f"User: {opening.replace('X', fact)}"), [])
+
+    def test_what_looks_copied_is_nobodys(self) -> None:
+        for line in self.FOREIGN:
+            with self.subTest(line):
+                self.assertEqual(found(f"User: look\n{line}"), [])
+
+    def test_what_they_say_beside_it_is_theirs(self) -> None:
+        for text in self.OWN:
+            with self.subTest(text):
+                self.assertIn("用 Go", " ".join(content for _, content in found(f"User: {text.replace('X', '我们决定用 Go')}")))
+        self.assertEqual(found("User: we decided to use Vault, please review the diff below\n\n+timeout is 60"),
+                         [("decision", "we decided to use Vault")])
+
+    def test_what_the_assistant_made_of_it_is_no_event(self) -> None:
+        self.assertEqual(found("User: translate this: 新版本已发布\nAssistant: Version 2 was released.\nUser: thanks"), [])
+
+
 class WellFormed(unittest.TestCase):
     """A fact is one bounded sentence, told once."""
 

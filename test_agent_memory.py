@@ -4428,6 +4428,31 @@ class NothingInvented(unittest.TestCase):
         "The function always returns null", "我们没有采用 Kafka", "以后再说吧", "明天准备上线新版本", "已经计划下周发布 2.0",
         "已发布的版本有问题", "端口 8080 被占用了", "ValueError: port is set to 12",
     ]
+    PASSING = [
+        "let's use a for loop here", "let's move to the next file", "let's not worry about it", "let's drop the else branch",
+        "let's support both formats in the parser", "let's use the second variant here", "set the variable i to 0",
+        "set x to 5 in the test", "set the third argument to null", "set the flag to true and try again",
+        "we picked the wrong commit", "I'm working on line 30", "we're working on the failing test",
+        "currently working on dinner", "I'm building the project and it fails", "i never use that function",
+        "always the same error 502", "please never do that again", "I hate Mondays", "we agreed to disagree",
+        "I decided to take a nap", "we decided yesterday but I forgot what", "imagine we decided to use Go",
+        "my friend's team switched to Mongo", "changed the count from 3 to 4", "branch is 3 commits behind",
+        "the config is 3 years old", "the directory is 3.4 GB", "timeout is 0 for some reason",
+        "for this test only, the timeout is 1 second", "just for now, the timeout is 5 seconds",
+        "temporarily set the log level to debug", "rolled back: we shipped the wrong build", "published 3 years ago",
+        "released under the MIT license", "so I like to think it's fine", "昨天部署失败了", "昨天上线失败，回滚了",
+        "数据库在 10:30 挂了", "这里改成 5 试试", "先改成 3 看看效果", "把这里改成 3", "那就先用第一个",
+        "端口是 8080 的进程杀掉", "日志里端口是 8080 报错了", "写个函数，端口改成参数传入", "分支在 feature/x 上，帮我 rebase",
+        "我们正在做饭", "我现在在做测试", "已经完成 3 个了", "记住密码这个复选框默认勾上",
+    ]
+    LASTING = [
+        "let's move to Hetzner next month", "Let's use a monorepo", "let's support both PostgreSQL and MySQL",
+        "set max_connections to 200", "I'm working on a tax calculator", "we're working on the billing rewrite",
+        "I never use semicolons", "always run the tests first", "the retry limit is 3, raised the timeout to 30",
+        "timeout is 3 days", "the port is 8081 in the test environment", "we decided to retry failed jobs three times",
+        "released 2.4 under load", "昨天部署了新的风控服务", "我们决定失败时重试三次", "把日志级别改成 debug",
+        "临时目录是 /tmp/build", "我们正在做数据中台", "已经完成迁移", "端口改成 8082 了",
+    ]
     OURS = [
         "mem_20260817_033106_ab12  decisions\n  决定：使用 Redis",
         "<memory-context>\n决定：使用 Redis\n用户: 决定：用 Y\n</memory-context>\n用户: 你好",
@@ -4442,6 +4467,15 @@ class NothingInvented(unittest.TestCase):
         for text in self.NONE:
             with self.subTest(text):
                 self.assertEqual(found(text), [])
+
+    def test_no_fact_in_what_is_tried_or_said_in_passing(self) -> None:
+        for text in self.PASSING:
+            with self.subTest(text):
+                self.assertEqual(found(f"User: {text}"), [])
+        self.assertEqual(found("Assistant: Let's use the existing helper here.\nUser: ok thanks"), [])
+        for text in self.LASTING:
+            with self.subTest(text):
+                self.assertEqual(len(found(f"User: {text}")), 1)
 
     def test_our_own_output_is_not_learned_again(self) -> None:
         for text in self.OURS:
@@ -4549,10 +4583,14 @@ class OffTheRecord(unittest.TestCase):
                      "treat this as confidential: X", "X. Don’t remember this.", "please don't keep this in your memory. X",
                      "I tell you this in confidence: X", "forget that X", "X. That stays between us.",
                      "I don't want you to remember that X", "I'd rather you didn't store this. X", "X. Keep it to yourself",
+                     "X - don't save!",
+                     "nothing of this goes into memory. X", "don't keep any record of this. X", "leave this out of your notes: X",
+                     "this must not leave the room: X", "mum's the word, X", "do not mention this to anyone: X",
                      "what I'm telling you now must not be stored: X", "X. Strictly confidential!",
                      "这个别记：X", "不要记住：X", "别记住 X 这件事", "X，这事保密", "保密：X", "私下跟你说，X", "X，不要外传",
                      "这条信息别保存：X", "别把这个记下来：X", "请忘掉这句：X", "X，不要写进记忆", "以下内容不要保存：X",
-                     "X。这段对话不用记录。"]:
+                     "X。这段对话不用记录。", "暂时不要公开，X", "X，看完就忘", "X，不要让任何人知道", "这话就咱俩知道，X",
+                     "我跟你说个秘密，X", "此条勿存：X"]:
             with self.subTest(said):
                 self.assertEqual(found(f"User: {said.replace('X', self.FACT[said.isascii() or '’' in said])}"), [])
 
@@ -4561,6 +4599,8 @@ class OffTheRecord(unittest.TestCase):
                      "I don't remember why, X", "X. Don't store it in the repo.", "X. This is case sensitive.",
                      "X. Don't save it when the form is invalid.", "this is not confidential: X",
                      "X. Write \"don't save this\" on the button.", "> don't save this\nX",
+                     "X. Don't publish this package yet.", "keep this out of the hot path. X", "X, forget the old parser",
+                     "X，密钥不要公开", "X，不要写进数据库", "X，别让别人改这个文件",
                      "别忘了，X", "日志不要记录手机号，X", "X，这个字段不要保存到数据库", "保密协议签了，X", "不用保密，X",
                      "记一下：X"]:
             with self.subTest(said):

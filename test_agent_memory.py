@@ -4737,6 +4737,18 @@ class WellFormed(unittest.TestCase):
         self.assertNotIn("[", long)
         self.assertIn(mask, found(f"端口改为 8081，口令 {mask}")[0][1])
 
+    def test_of_a_long_one_the_sign_and_the_conclusion_stay(self) -> None:
+        many = ", and after talking with the team of finance about the licence cost" * 5
+        [(_, whole)] = found(f"User: We decided that for orders, after long tests{many}, the winner is CockroachDB")
+        [(_, late)] = found(f"User: we looked at many things{many}, and then we decided to use CockroachDB, which all liked")
+        [(_, chinese)] = found("用户: " + "我们比较了很多数据库在高并发下的表现，" * 17 + "最终决定订单库用 CockroachDB")
+
+        self.assertTrue(whole.startswith("We decided that for orders, after long tests,"), whole)
+        self.assertTrue(whole.endswith("… the winner is CockroachDB"), whole)
+        self.assertIn("and then we decided to use CockroachDB, which all liked", late)
+        self.assertTrue(chinese.endswith("最终决定订单库用 CockroachDB"), chinese)
+        self.assertLessEqual(max(map(len, (whole, late, chinese))), 300)
+
     def test_polarity_stays_in_the_words(self) -> None:
         self.assertEqual(found("用户: 以后别用 emoji！"), [("preference", "以后别用 emoji")])
         self.assertEqual(found("User: we decided not to use Redis."), [("decision", "we decided not to use Redis")])

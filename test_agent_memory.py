@@ -4717,6 +4717,50 @@ class NaturalSentences(unittest.TestCase):
                 with self.subTest(sentence):
                     self.assertEqual(found(f"用户: {sentence}。\n助手: 收到"), [(kind, sentence)])
 
+    CHANGES = {
+        "decision": [
+            "we're switching from Stripe to Adyen", "we are moving to Hetzner", "we replaced Jest with Vitest", "Postgres it is",
+            "用 Vitest 代替 Jest", "从 Airflow 换到 Dagster 了", "the final decision is Postgres", "we don't use Helm"],
+        "preference": [
+            "remember my timezone is Asia/Shanghai", "my editor is Helix", "please don't use emojis", "no emojis please",
+            "don't add comments to every line", "以后回复我用中文", "以后提交信息用英文", "以后用中文回复", "注释用英文",
+            "不要用 any", "不要写 class 组件", "写 SQL 别用 SELECT *"],
+        "config": ["we bumped CI to Node 22.11", "change the port to 8090", "we're on k8s 1.31 now", "session TTL is 30 minutes"],
+        "project": [
+            "the launch is on December 12", "launch slipped to Friday", "截止日期是 12 月 12 日", "上线推迟到下周三",
+            "Priya owns the checkout service", "王磊负责埋点", "报表现在归赵敏"],
+        "event": ["we upgraded to Node 22", "ClickHouse 升级到 24.8 了", "我们迁移到 Dagster 了"],
+        "general": ["remember, I work from Berlin"],
+    }
+    NO_CHANGES = [
+        "we're moving to the next step", "we're switching to the other branch", "we switched to main",
+        "we replaced foo with bar in utils.py", "as it is", "leave it as it is", "I don't know what it is", "we don't use it",
+        "用 list 代替 tuple 试试", "这里用 map 代替 filter", "从 main 切到 dev 分支", "切到 main 了",
+        "等升级到 24.8 了再说",
+        "remember when we broke it?", "remember to run the tests", "my shell is broken", "my name is wrong in the header",
+        "don't use this function", "please don't write any code yet", "don't use port 8080, it's taken", "no problem, please",
+        "以后再写测试", "以后用户多了再加缓存", "注释写好了", "注释用英文重写一下", "先别用缓存跑一次", "别用力过猛",
+        "别用 8080，被占了",
+        "change the color to red", "change line 5 to 6", "we're on line 30", "we're on attempt 3", "make the timeout configurable",
+        "the release is broken", "the release is on GitHub", "上线时间是什么时候？", "上线改成手动触发",
+        "the freeze is 3 seconds long",
+        "This class owns the socket", "who owns this", "这个函数负责解析", "任务负责解析输入", "谁负责埋点？",
+    ]
+
+    def test_what_changes_and_who_and_when_are_known_too(self) -> None:
+        for kind, sentences in self.CHANGES.items():
+            for sentence in sentences:
+                with self.subTest(sentence):
+                    self.assertEqual(found(f"User: {sentence}"), [(kind, sentence)])
+        for sentence in self.NO_CHANGES:
+            with self.subTest(sentence):
+                self.assertEqual(found(f"User: {sentence}"), [])
+
+    def test_what_a_sentence_only_opens_with_is_left_out(self) -> None:
+        self.assertEqual(found("User: and remember my timezone is Asia/Shanghai"),
+                         [("preference", "remember my timezone is Asia/Shanghai")])
+        self.assertEqual(found("User: 对了，以后回复用中文"), [("preference", "以后回复用中文")])
+
     def test_importance_is_the_configured_one(self) -> None:
         facts = digester(importance={"decision": 9}).digest("决定：用 Go")
         self.assertEqual([fact.importance for fact in facts], [9])
@@ -4765,6 +4809,31 @@ class NothingInvented(unittest.TestCase):
         "The function always returns null", "我们没有采用 Kafka", "以后再说吧", "明天准备上线新版本", "已经计划下周发布 2.0",
         "已发布的版本有问题", "端口 8080 被占用了", "ValueError: port is set to 12",
     ]
+    PASSING = [
+        "let's use a for loop here", "let's move to the next file", "let's not worry about it", "let's drop the else branch",
+        "let's support both formats in the parser", "let's use the second variant here", "set the variable i to 0",
+        "set x to 5 in the test", "set the third argument to null", "set the flag to true and try again",
+        "we picked the wrong commit", "I'm working on line 30", "we're working on the failing test",
+        "currently working on dinner", "I'm building the project and it fails", "i never use that function",
+        "always the same error 502", "please never do that again", "I hate Mondays", "we agreed to disagree",
+        "I decided to take a nap", "we decided yesterday but I forgot what", "imagine we decided to use Go",
+        "my friend's team switched to Mongo", "changed the count from 3 to 4", "branch is 3 commits behind",
+        "the config is 3 years old", "the directory is 3.4 GB", "timeout is 0 for some reason",
+        "for this test only, the timeout is 1 second", "just for now, the timeout is 5 seconds",
+        "temporarily set the log level to debug", "rolled back: we shipped the wrong build", "published 3 years ago",
+        "released under the MIT license", "so I like to think it's fine", "昨天部署失败了", "昨天上线失败，回滚了",
+        "数据库在 10:30 挂了", "这里改成 5 试试", "先改成 3 看看效果", "把这里改成 3", "那就先用第一个",
+        "端口是 8080 的进程杀掉", "日志里端口是 8080 报错了", "写个函数，端口改成参数传入", "分支在 feature/x 上，帮我 rebase",
+        "我们正在做饭", "我现在在做测试", "已经完成 3 个了", "记住密码这个复选框默认勾上",
+    ]
+    LASTING = [
+        "let's move to Hetzner next month", "Let's use a monorepo", "let's support both PostgreSQL and MySQL",
+        "set max_connections to 200", "I'm working on a tax calculator", "we're working on the billing rewrite",
+        "I never use semicolons", "always run the tests first", "the retry limit is 3, raised the timeout to 30",
+        "timeout is 3 days", "the port is 8081 in the test environment", "we decided to retry failed jobs three times",
+        "released 2.4 under load", "昨天部署了新的风控服务", "我们决定失败时重试三次", "把日志级别改成 debug",
+        "临时目录是 /tmp/build", "我们正在做数据中台", "已经完成迁移", "端口改成 8082 了",
+    ]
     OURS = [
         "mem_20260817_033106_ab12  decisions\n  决定：使用 Redis",
         "<memory-context>\n决定：使用 Redis\n用户: 决定：用 Y\n</memory-context>\n用户: 你好",
@@ -4779,6 +4848,15 @@ class NothingInvented(unittest.TestCase):
         for text in self.NONE:
             with self.subTest(text):
                 self.assertEqual(found(text), [])
+
+    def test_no_fact_in_what_is_tried_or_said_in_passing(self) -> None:
+        for text in self.PASSING:
+            with self.subTest(text):
+                self.assertEqual(found(f"User: {text}"), [])
+        self.assertEqual(found("Assistant: Let's use the existing helper here.\nUser: ok thanks"), [])
+        for text in self.LASTING:
+            with self.subTest(text):
+                self.assertEqual(len(found(f"User: {text}")), 1)
 
     def test_our_own_output_is_not_learned_again(self) -> None:
         for text in self.OURS:
@@ -4819,10 +4897,208 @@ class WhoSaidIt(unittest.TestCase):
         self.assertEqual(found("助手: 建议用 A 或者 B\n用户: 好"), [])
         self.assertEqual(found("助手: 我建议缓存用 Valkey\n助手: 好"), [])
 
+    def test_a_yes_answers_the_last_question(self) -> None:
+        for turn, facts in [
+            ("I suggest moving to Redis. Want me to run the tests now?",       []),
+            ("I suggest moving to Redis, should I run the tests first?",       []),
+            ("I recommend using Redis. Or should we keep Memcached?",          []),
+            ("建议改用 Redis，另外测试要现在跑吗？",                           []),
+            ("建议用 Redis，要不要我先跑测试？",                               []),
+            ("I suggest moving to Redis. Shall I go ahead?",                   ["moving to Redis"]),
+            ("I suggest moving to Redis. What do you think?",                  ["moving to Redis"]),
+            ("Want me to run the tests? I suggest moving to Redis.",           ["moving to Redis"]),
+            ("建议用 Redis。要我现在改吗？",                                   ["用 Redis"]),
+            ("Shall we go with that approach?",                                []),
+            ("I suggest we keep it.",                                          []),
+            ("就按这个方案来，可以吗？",                                       []),
+        ]:
+            with self.subTest(turn):
+                taken = found(f"Assistant: {turn}\nUser: {'yes' if turn.isascii() else '好'}")
+                self.assertEqual([content for _, content in taken], facts)
+
+    def test_a_yes_that_is_put_off_or_halved_or_about_something_else_is_none(self) -> None:
+        for answer in ["ok let me check with Tom", "ok, I'll ask Maria about it", "好的，我再想想", "行，等我问下运维", "ok, later",
+                       "sure, but only the first part", "yes that's what the docs say too", "sure, not sure about Redis though",
+                       "yes to the first, no to the second"]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"Assistant: I suggest using Redis for caching, and NATS to queue.\nUser: {answer}"), [])
+        for answer in ["yes please", "ok thanks", "yes, do that", "ok let's do that", "yes use Redis", "sounds good to me",
+                       "yes, go ahead. Then push."]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"Assistant: I suggest using Redis.\nUser: {answer}"), [("decision", "using Redis")])
+
+    def test_of_two_options_the_one_named_counts(self) -> None:
+        for turn, answer, fact in [
+            ("Should we use Redis or Memcached?",                   "Redis",           "use Redis"),
+            ("Should we use Redis or Memcached?",                   "the second one",  "use Memcached"),
+            ("Should we use Redis, Valkey or KeyDB for sessions?",  "Valkey, please",  "use Valkey for sessions"),
+            ("缓存用 Redis 还是 Memcached？",                       "Redis 吧",        "缓存用 Redis"),
+            ("缓存用 Redis 还是 Memcached？",                       "用第二个",        "缓存用 Memcached"),
+            ("Should we use Redis or Memcached?",                   "let's use Redis", "let's use Redis"),
+        ]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"Assistant: {turn}\nUser: {answer}"), [("decision", fact)])
+        for answer in ["yes", "neither", "Redis?", "no idea", "why not SQLite", "Redis is slow"]:
+            with self.subTest(answer):
+                self.assertEqual(found(f"Assistant: Should we use Redis or Memcached?\nUser: {answer}"), [])
+        self.assertEqual(found("Assistant: Should I use a list or a tuple?\nUser: tuple"), [])
+
+    def test_what_is_recommended_by_name_is_a_proposal(self) -> None:
+        self.assertEqual(found("Assistant: I'd recommend ArgoCD for us.\nUser: yes, do that"), [("decision", "ArgoCD for us")])
+        for turn in ["I'd recommend a restart.", "I'd recommend running the tests.", "推荐先看看日志。"]:
+            self.assertEqual(found(f"Assistant: {turn}\nUser: yes, do that"), [])
+
     def test_the_assistant_may_report_a_release_but_not_its_chores(self) -> None:
         self.assertEqual(DIGESTER.digest("助手: v2.8.1 已发布到生产环境。\n用户: 收到"),
                          [am.Fact("v2.8.1 已发布到生产环境", "event", 4)])
         self.assertEqual(found("助手: 已完成修改，测试全部通过。"), [])
+
+
+class OffTheRecord(unittest.TestCase):
+    """What a person says not to keep is not kept: the whole turn, and the turn it speaks of."""
+
+    FACT = {True: "we decided to lay off 10 people", False: "我们决定裁员 10 人"}
+
+    def test_a_turn_that_asks_for_silence_is_passed_over_whole(self) -> None:
+        for said in ["this is confidential, don't save it: X", "Off the record: X", "between you and me, X",
+                     "treat this as confidential: X", "X. Don’t remember this.", "please don't keep this in your memory. X",
+                     "I tell you this in confidence: X", "forget that X", "X. That stays between us.",
+                     "I don't want you to remember that X", "I'd rather you didn't store this. X", "X. Keep it to yourself",
+                     "X - don't save!",
+                     "nothing of this goes into memory. X", "don't keep any record of this. X", "leave this out of your notes: X",
+                     "this must not leave the room: X", "mum's the word, X", "do not mention this to anyone: X",
+                     "what I'm telling you now must not be stored: X", "X. Strictly confidential!",
+                     "这个别记：X", "不要记住：X", "别记住 X 这件事", "X，这事保密", "保密：X", "私下跟你说，X", "X，不要外传",
+                     "这条信息别保存：X", "别把这个记下来：X", "请忘掉这句：X", "X，不要写进记忆", "以下内容不要保存：X",
+                     "X。这段对话不用记录。", "暂时不要公开，X", "X，看完就忘", "X，不要让任何人知道", "这话就咱俩知道，X",
+                     "我跟你说个秘密，X", "此条勿存：X"]:
+            with self.subTest(said):
+                self.assertEqual(found(f"User: {said.replace('X', self.FACT[said.isascii() or '’' in said])}"), [])
+
+    def test_what_only_sounds_like_it_silences_nothing(self) -> None:
+        for said in ["don't forget: X", "remember: don't save files in /tmp. X", "X; we don't save it to disk",
+                     "I don't remember why, X", "X. Don't store it in the repo.", "X. This is case sensitive.",
+                     "X. Don't save it when the form is invalid.", "this is not confidential: X",
+                     "X. Write \"don't save this\" on the button.", "> don't save this\nX",
+                     "X. Don't publish this package yet.", "keep this out of the hot path. X", "X, forget the old parser",
+                     "X，密钥不要公开", "X，不要写进数据库", "X，别让别人改这个文件",
+                     "别忘了，X", "日志不要记录手机号，X", "X，这个字段不要保存到数据库", "保密协议签了，X", "不用保密，X",
+                     "记一下：X"]:
+            with self.subTest(said):
+                self.assertNotEqual(found(f"User: {said.replace('X', self.FACT[said.isascii()])}"), [])
+
+    def test_it_may_speak_of_the_turn_before_or_after(self) -> None:
+        for before in ["don't save that", "don't save what I just told you", "这个别记", "刚才说的不要保存"]:
+            self.assertEqual(found(f"User: the port is 8081\nAssistant: v2 has been released.\nUser: {before}"), [])
+        self.assertEqual(found("用户: 接下来说的不要记\n助手: 好\n用户: 我们决定裁员\n助手: v2 已发布\n用户: 端口是 8081"),
+                         [("config", "端口是 8081")])
+        self.assertEqual(found("User: the port is 8081\nAssistant: ok\nUser: don't remember this. The timeout is 5 seconds"),
+                         [("config", "the port is 8081")])
+
+    def test_what_is_unsaid_does_not_stay_from_another_turn(self) -> None:
+        self.assertEqual(found("User: the port is 8081\nUser: let's use Go\nUser: forget that the port is 8081"),
+                         [("decision", "let's use Go")])
+
+    def test_no_consent_is_kept_of_it(self) -> None:
+        self.assertEqual(found("Assistant: I suggest using Redis.\nUser: yes, but keep this off the record"), [])
+
+
+class Corrections(unittest.TestCase):
+    """What is corrected in the same text is told as corrected; what is taken back is not told."""
+
+    def test_a_correction_takes_the_place_of_what_it_corrects(self) -> None:
+        for first, then, facts in [
+            ("the port is 8081",            "sorry, I meant 8082",                       ["the port is 8082"]),
+            ("the port is 8081",            "Sorry. I meant 8082.",                      ["the port is 8082"]),
+            ("the port is 8081",            "not 8081, use 8082",                        ["the port is 8082"]),
+            ("the timeout is 30 seconds",   "oops, 2 minutes",                           ["the timeout is 2 minutes"]),
+            ("let's use Kafka for events",  "actually I meant NATS",                     ["let's use NATS for events"]),
+            ("let's use Kafka for events",  "scratch that, let's use NATS for events",   ["let's use NATS for events"]),
+            ("let's use Kafka for events",  "Scratch that. Use NATS.",                   ["Use NATS"]),
+            ("the port is 8081",            "no, the port is 8082",                      ["the port is 8082"]),
+            ("the domain is us-east-1",     "wait, it's eu-north-1, not us-east-1",      ["the domain is eu-north-1"]),
+            ("we decided to use npm",       "no, use pnpm, not npm",                     ["use pnpm, not npm"]),
+            ("数据库端口是 5432",           "说错了，是 5433",                           ["数据库端口是 5433"]),
+            ("端口是 8081",                 "不是 8081，是 8082",                        ["端口是 8082"]),
+            ("我们决定用 npm",              "不对，用 pnpm，不是 npm",                   ["用 pnpm，不是 npm"]),
+            ("数据库端口是 5432",           "不对，数据库端口是 5433",                   ["数据库端口是 5433"]),
+        ]:
+            with self.subTest(then):
+                self.assertEqual([content for _, content in found(f"User: {first}\nAssistant: ok\nUser: {then}")], facts)
+
+    def test_what_is_taken_back_is_gone(self) -> None:
+        for then in ["scratch that", "actually no, let's not", "on second thought, let me think", "forget it",
+                     "算了，不用了", "当我没说", "还是算了"]:
+            with self.subTest(then):
+                self.assertEqual(found(f"User: The port is 8081. We decided to use Kafka.\nAssistant: ok\nUser: {then}"),
+                                 [("config", "The port is 8081")])
+
+    def test_what_corrects_nothing_of_ours_takes_nothing(self) -> None:
+        first = "The port is 4000. Let's use Kafka for events."
+        for then in ["no", "wait, what about Rust?", "never mind the typo", "never mind, it works now",
+                     "actually the diff looks good", "sorry for the delay", "actually, let's use Redis for caching",
+                     "no, that file is fine", "不用谢", "不对称加密也行"]:
+            with self.subTest(then):
+                kept = found(f"User: {first}\nAssistant: ok\nUser: {then}")
+                self.assertEqual(kept[:2], [("config", "The port is 4000"), ("decision", "Let's use Kafka for events")])
+        for then in ["no, let's not", "算了，不用了"]:                  # the answer to a question
+            self.assertEqual(len(found(f"User: {first}\nAssistant: ok. Shall I run the tests?\nUser: {then}")), 2)
+
+    def test_use_this_not_that_is_a_decision_and_a_change_of_code_is_none(self) -> None:
+        for said in ["we use pnpm, not npm", "we use pnpm instead of npm", "我们不用 Kafka，用 Pulsar", "项目用 yarn，不要用 pnpm"]:
+            self.assertEqual(found(said), [("decision", said)])
+        for said in ["use map, not a loop", "use x instead of y in a.py", "use 5 instead of 3", "这里用 map，不用 filter",
+                     "use width instead of height", "no, use 3, not 4"]:
+            self.assertEqual(found(said), [])
+
+
+class Pasted(unittest.TestCase):
+    """Text that a person hands over to be worked on is not what that person says."""
+
+    OPENINGS = [
+        "draft a reply to this:\n\nHi Lin,\n\nX", "reply to this mail\nX", "translate this README to German\nX", "translate: X",
+        "fix the grammar of this sentence: X", "can you proofread this?\n\nX", "here's the slack thread, summarize it:\nbob: X",
+        "summarise the minutes below\n\nX", "review this diff\n+X", "write release notes from this:\nX", "what does this do\nX",
+        "explain this function\nX", "fix this\nX", "got this mail from Tom:\nX", "Tom wrote:\nX", "I get this error:\nX",
+        "X\n\ntranslate this into Chinese", "Hi Lin,\nX\nBest regards,\nTom",
+        "帮我翻译：X", "把这句话翻译成英文：X", "帮我润色这段小说：\nX", "总结一下下面的会议记录：\nX",
+        "这是会议纪要，帮我整理一下\n1. X",
+        "帮我回复这封邮件\n\nX", "看看这段代码\nX", "原文如下：\nX", "X\n\n把上面这段翻译成英文",
+    ]
+    FOREIGN = [
+        "-port: 8080", "+port: 9999", "[10:02] bob: let's go with Mongo", "alice (10:07): always rebase",
+        "From: Tom, we decided to go",
+        "c3d4e5f we decided to use zod", "2026-04-18 10:00:01 we decided to use zod", "error: the port is 8080 already in use",
+    ]
+    OWN = [
+        "Summary: X", "X\nplease translate the README to German", "The translate service is slow\nX",
+        "please always write a summary\nX", "Please summarize at the end. X", "fix the bug in auth\nX", "here's our plan:\n- X",
+        "from now on, reply to me in German\nX",
+        "I get up at 6\nX", "hi,\nX.\nthanks", "总结：X", "看下这个问题\nX",
+        "会议结论如下：\nX", "帮我写一个脚本\nX", "请以后都用中文回复\nX",
+        "2026-04-18 10:00 X",
+    ]
+
+    def test_what_follows_the_request_is_not_theirs(self) -> None:
+        for opening in self.OPENINGS:
+            for fact in ("we decided to use Oracle", "我们决定采用 Oracle", "Decision: use Oracle", "决定：用 Oracle"):
+                with self.subTest(opening, fact=fact):
+                    self.assertEqual(found(f"User: {opening.replace('X', fact)}"), [])
+
+    def test_what_looks_copied_is_nobodys(self) -> None:
+        for line in self.FOREIGN:
+            with self.subTest(line):
+                self.assertEqual(found(f"User: look\n{line}"), [])
+
+    def test_what_they_say_beside_it_is_theirs(self) -> None:
+        for text in self.OWN:
+            with self.subTest(text):
+                self.assertIn("用 Go", " ".join(content for _, content in found(f"User: {text.replace('X', '我们决定用 Go')}")))
+        self.assertEqual(found("User: we decided to use Vault, please review the diff below\n\n+timeout is 60"),
+                         [("decision", "we decided to use Vault")])
+
+    def test_what_the_assistant_made_of_it_is_no_event(self) -> None:
+        self.assertEqual(found("User: translate this: 新版本已发布\nAssistant: Version 2 was released.\nUser: thanks"), [])
 
 
 class WellFormed(unittest.TestCase):
@@ -4841,6 +5117,18 @@ class WellFormed(unittest.TestCase):
         self.assertLessEqual(len(long), 300)
         self.assertNotIn("[", long)
         self.assertIn(mask, found(f"端口改为 8081，口令 {mask}")[0][1])
+
+    def test_of_a_long_one_the_sign_and_the_conclusion_stay(self) -> None:
+        many = ", and after talking with the team of finance about the licence cost" * 5
+        [(_, whole)] = found(f"User: We decided that for orders, after long tests{many}, the winner is CockroachDB")
+        [(_, late)] = found(f"User: we looked at many things{many}, and then we decided to use CockroachDB, which all liked")
+        [(_, chinese)] = found("用户: " + "我们比较了很多数据库在高并发下的表现，" * 17 + "最终决定订单库用 CockroachDB")
+
+        self.assertTrue(whole.startswith("We decided that for orders, after long tests,"), whole)
+        self.assertTrue(whole.endswith("… the winner is CockroachDB"), whole)
+        self.assertIn("and then we decided to use CockroachDB, which all liked", late)
+        self.assertTrue(chinese.endswith("最终决定订单库用 CockroachDB"), chinese)
+        self.assertLessEqual(max(map(len, (whole, late, chinese))), 300)
 
     def test_polarity_stays_in_the_words(self) -> None:
         self.assertEqual(found("用户: 以后别用 emoji！"), [("preference", "以后别用 emoji")])

@@ -2339,7 +2339,7 @@ digest:
       - '\boff the books\b|(?:^|[,.(] ?|\b(?:strictly|is) )off[- ]record\b(?! mode)|\((?:strictly |highly )?confidential\)|(?:别|不要|不用|不必|请勿)记忆(?:这|那|上|下|它|我)|(?:^|[.!?,;:] ?)(?:this (?:is )?)?not to be (?:saved|stored|recorded|remembered|kept|written down|shared|repeated|disclosed|noted|logged)\s*(?:$|[,.:;!—-]|please)|\b(?:don''t|do not|never) (?:hold on|hang on) to (?:this|that|it)(?=\s*(?:$|[,.;!]))|\b(?:don''t|do not|never) (?:save|store|record|keep) (?:the fact )?that (?:we|i|my|our|he|she|they|the)\b|\b(?:erase|delete|remove|unsay) (?:what|everything|all) i (?:just )?(?:said|told|mentioned)\b|\b(?:don''t|do not|never) make (?:a|any) (?:memory|memories|note|record) (?:of|from|about)\b|\bi(?:''d| would) (?:like|want) (?:this|that|it) (?:not to be |to not be |kept out |off )'
       - '(?:这|此|以下|下面|上面|那)(?:个|条|句|段|些|事|话|内容|消息|信息)?(?:就|都|也|先|请)?(?:别|不要|勿|请勿|不用|不必|不许|不准|无需|不能|不得|不)(?:再)?(?:入库|存储|存档|记录|留存|记忆|保留)(?=\s*(?:$|[，,。：:；;！!]))|(?:^|[，,。：:；;！!\s]|请|先|也|都|千万)(?:别|不要|勿|请勿|不用|不必|不许|不准|无需|不得)(?:再)?(?:存储|留存|入库)(?=\s*(?:$|[，,。：:；;！!]))|不能(?:记|存|说|外传)的(?=\s*(?:$|[，,。：:；;！!事话]))|(?:^|[。！!，,])\s?(?:私密|机密|绝密)\s?[：:]|(?:这|上面|刚才)[^，,。；]{0,4}?(?:对话|聊天|段话|句话|些话)[^，,。；]{0,8}?(?:后|完)?(?:请|就|都)?(?:删除|删掉|清除|清空|抹掉|忘掉|忘记)(?=\s*(?:$|[，,。：:；;！!]))'
     said_before:            # with a private sign: it is meant of the turn before as well
-      - '\b(?:what(?:ever)?|everything|anything|all) (?:i|we)(?:''ve| have| had)? ?(?:just |already )?(?:said|told|wrote|mentioned|shared|typed)|\bi (?:ever |just )?(?:said|told|mentioned|wrote)\b|\b(?:last|previous|above|earlier|just now)\b|\bthat (?:was|part was|one was|stays|is)\b|(?:from|out of|off) (?:your |the |agent |all )?(?:memory|memories|notes|records?)\b'
+      - '\b(?:what(?:ever)?|everything|anything|all) (?:i|we)(?:''ve| have| had)? ?(?:just |already )?(?:said|told|wrote|mentioned|shared|typed)|\bi (?:ever |just )?(?:said|told|mentioned|wrote)\b|\b(?:last|previous|above|earlier|just now)\b|\bthat (?:was|part was|one was|stays|is)\b|(?:from|out of|off(?! the record\b)) (?:your |the |agent |all )?(?:memory|memories|notes|records?)\b'
       - '刚才|刚刚|上面|前面|上一?[条句段]|以上|之前说|我说的|说过的|那(?:句|条|个|件|段)|从(?:你的?)?记忆'
     said_next:              # … or of the one after
       - '\bnext\b|\bwhat (?:follows|comes)\b|\bfollowing\b|\b(?:i''ll|i will|i''m going to|i am going to) (?:say|tell|share)|接下来|下面|下一?[条句段]|以下|后面'
@@ -10164,7 +10164,10 @@ class RuleDigester:
 
     def digest(self, text: str) -> list[Fact]:
         """The facts of a note or a conversation, in the order they were said."""
-        turns, unkept = self._aloud(list(self._turns(without_blocks(text.lstrip("\ufeff"), "\n"))))
+        turns = list(self._turns(without_blocks(text.lstrip("\ufeff"), "\n")))
+        silent = self.silent(turns)
+        unkept = squeezed("\n".join(turns[at][1] for at in sorted(silent)))
+        turns = [(role, "" if at in silent else said) for at, (role, said) in enumerate(turns)]
         notes: list[_Note] = []
         asked: list[_Statement] = []                          # what the assistant said just before
         since, pasted = 0, False                              # where the user spoke before; whether a text was handed over there
@@ -10198,19 +10201,22 @@ class RuleDigester:
                 return line
         return "\n".join(lines)
 
-    def _aloud(self, turns: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], str]:
-        """The turns, empty where a person said not to keep them, with the answers to them; and what those said, squeezed."""
+    def aloud(self, text: str) -> str:
+        """A note or a conversation without the turns that a person said not to keep; as it is where nobody said so."""
+        turns = list(self._turns(without_blocks(text.lstrip("\ufeff"), "\n")))
+        silent = self.silent(turns)
+        return "\n".join(f"{role}: {said}" for at, (role, said) in enumerate(turns) if at not in silent) if silent else text
+
+    def silent(self, turns: Sequence[tuple[str, str]]) -> set[int]:
+        """The places of the turns, (role, text), that a person said not to keep, and of the answers to them."""
         users = [at for at, (role, _) in enumerate(turns) if role == "user"]
-        silent: set[int] = set()
+        unkept: set[int] = set()
         for place, at in enumerate(users):
             reach = self._unkept(turns[at][1])
-            silent |= set(users[max(0, place + min(reach)):place + max(reach) + 1]) if reach else set()
-        heard: list[tuple[str, str]] = []
-        owner = -1                                            # the turn of the user that a turn is part of or answers
-        for at, (role, said) in enumerate(turns):
-            owner = at if role == "user" else owner
-            heard.append((role, "" if owner in silent else said))
-        return heard, squeezed("\n".join(turns[at][1] for at in sorted(silent)))
+            unkept |= set(users[max(0, place + min(reach)):place + max(reach) + 1]) if reach else set()
+        from itertools import accumulate
+        owners = accumulate((at if role == "user" else -1 for at, (role, _) in enumerate(turns)), max)
+        return {at for at, owner in enumerate(owners) if owner in unkept}
 
     def _unkept(self, said: str) -> tuple[int, ...]:
         """Which turns a person's turn says not to keep: () none, 0 itself, -1 the one before as well, 1 the one after."""
@@ -11806,7 +11812,7 @@ class AgentMemory:
         try:
             if until:
                 raise BackendDown(f"it rests until {until:%H:%M}: {breaker.reason('digest')}")
-            for piece in windows(text, rules["window"], rules["roles"]):
+            for piece in windows(RuleDigester(rules).aloud(text), rules["window"], rules["roles"]):
                 facts += model.digest(self.clean(piece))
                 usage = _added(usage, model.last_usage or {})
         except BackendDown as fault:
@@ -12102,11 +12108,13 @@ class AgentMemory:
 
     def archive(self, agent: str, session: str, turns: Iterable[Mapping[str, Any]]) -> None:
         """Keep turns of a conversation for `digest.archive_days`: {"seq", "role", "text", "at"}; masked, packed, and sealed
-        where the store is.  What is older goes."""
+        where the store is.  What is older goes; what a person said not to keep is not kept here either."""
         session = self.clean(session)                # as memories name it, and no secret of its own
         name, today = _talk_name(agent, session), stamp(self.now())[:10]
+        turns = list(turns)
+        silent = RuleDigester(self.settings["digest"]).silent([(turn["role"], turn["text"]) for turn in turns])
         fresh = [{"session": session, "kept": today, "role": turn["role"], "text": self.clean(turn["text"]),
-                  "seq": turn["seq"], "at": turn["at"]} for turn in turns]
+                  "seq": turn["seq"], "at": turn["at"]} for at, turn in enumerate(turns) if at not in silent]
         grown = {turn["seq"]: turn["text"] for turn in fresh}
         with self._store.lock():
             # A reply that grew takes the place of its beginning; of a log that was replaced both stay.

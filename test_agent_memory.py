@@ -535,6 +535,12 @@ class Conversations(Spec):
         self.assertEqual(self.texts("t"), ["my password is [已脱敏:password], ok"])
         self.assertEqual({path.stat().st_mode & 0o777 for path in (self.root / "turns").iterdir()}, {0o600})
 
+    def test_what_a_person_said_not_to_keep_is_not_kept_here_either(self) -> None:
+        turns = [self.turn(1, "the port is 8081"), self.turn(2, "off the record: we lay off ten people"),
+                 self.turn(3, "noted, ten people") | {"role": "assistant"}, self.turn(4, "and the host is db1")]
+        self.memory.archive("dsh", "s", turns)
+        self.assertEqual(self.texts(), ["the port is 8081", "and the host is db1"])
+
     def test_they_leave_after_thirty_days(self) -> None:
         self.memory.archive("dsh", "s", [self.turn(1, "one")])
         self.days_pass(20)
@@ -8086,6 +8092,16 @@ class Services(Spec):
         self.assertIn("[已脱敏:password]", sent)
         self.assertNotIn("hunter2", sent)
         self.assertEqual({headers["Authorization"] for _, headers, _ in self.service.asked}, {"Bearer the-key"})
+
+    def test_a_model_is_not_shown_what_a_person_said_not_to_keep(self) -> None:
+        talk = ("用户: 端口改为 8081。\n用户: 这个别记：我们决定裁员 10 人\n助手: 好的，裁员的事我不记\n"
+                "用户: off the record, Anna leaves\n用户: 主机是 db1")
+        self.service.answer = lambda payload: (200, {}, reply('{"facts": []}'))
+        self.assertEqual(self.memory.digest(talk).mode, "llm")
+        sent = json.dumps([payload for _, _, payload in self.service.asked], ensure_ascii=False)
+
+        self.assertEqual([word for word in ("8081", "裁员", "Anna", "db1") if word in sent], ["8081", "db1"])
+        self.assertEqual(self.memory.digest("用户: 这个别记：我们决定裁员 10 人").facts, ())
 
     def test_a_memory_is_embedded_once(self) -> None:
         self.memory.remember("the cat sleeps all day")

@@ -2893,12 +2893,25 @@ class Redactor:
                                      for word in words)]
         self._cued, self._announced = Among(self._cues), Among([word for word, *_ in self._labels])
         self._cleaned, self._beginning = 0, Among([start for start, *_ in self._prefixes])
-        self._hands, self._others, self._turns = _by_length(lists["hands"]), _by_length(lists["others"]), lists["turns"]
-        self._follows = _by_length([*lists["follows"], *lists["says"], *lists["turns"], *lists["hands"]])
-        self._names = self._formats.union(lists["names"])
-        self._lists = lists
+        self._turns, self._lists = lists["turns"], lists
         self._known = sorted({form for value in known if len(value) > 5 for form in _spellings(value)}, key=len, reverse=True)
         self._personal = settings["personal_data"]
+
+    @cached_property
+    def _hands(self) -> Lengths:
+        return _by_length(self._lists["hands"])
+
+    @cached_property
+    def _others(self) -> Lengths:
+        return _by_length(self._lists["others"])
+
+    @cached_property
+    def _follows(self) -> Lengths:
+        return _by_length([word for name in ("follows", "says", "turns", "hands") for word in self._lists[name]])
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return self._formats.union(self._lists["names"])
 
     @cached_property
     def _units(self) -> str:
@@ -4671,14 +4684,19 @@ def when(query: str, today: str) -> tuple[str, Window | None]:
 def named_days(query: str, today: str) -> tuple[str, Window | None]:
     """A query without the dates that it writes out, and the days of the first: a day, a month, a year, or Friday; where it names
     no year, the last such that are not to come.  None where it names none."""
-    from datetime import date, timedelta
-    low, now = compatible(query), date.fromisoformat(today)
+    low = compatible(query)
     weekdays = rf"(?i)\bon ({'|'.join(_DAYS)})\b|(?:周|星期|礼拜)([一二三四五六日天])"
-    if any(map(low.casefold().__contains__, ("day", "周", "期", "拜"))) and (weekday := _pattern(weekdays).search(low)):
+    weekday = _pattern(weekdays).search(low) if any(map(low.casefold().__contains__, ("day", "周", "期", "拜"))) else None
+    dates = [] if weekday else [*_dates_in(low)]
+    if not weekday and not dates:
+        return query, None
+    from datetime import date, timedelta
+    now = date.fromisoformat(today)
+    if weekday:
         at = _DAYS.index(weekday[1].casefold()) if weekday[1] else "一二三四五六日".index(weekday[2].replace("天", "日"))
         day = (now - timedelta((now.weekday() - at) % 7)).isoformat()
         return f"{low[:weekday.start()]} {low[weekday.end():]}", Window(day, day)
-    for begin, end, (year, month, day_of_month) in _dates_in(low):
+    for begin, end, (year, month, day_of_month) in dates:
         if low[begin:end].isalpha() and not low[:begin].casefold().endswith("in "):
             continue                                       # what April said
         year = year or now.year - ((month, day_of_month) > (now.month, now.day))
@@ -11378,10 +11396,10 @@ class AgentMemory:
             return query, None, False
         rest, window = when(query, self._today())
         bare, named = named_days(rest, self._today())
-        if self._analyzer.asks(bare):
-            return rest, window, False
         days = window or named or within
-        return rest, days, days is not None
+        if days is None or self._analyzer.asks(bare):
+            return rest, window, False
+        return rest, days, True
 
     def _less_speakers(self, matches: Matches, speakers: Iterable[str]) -> Matches:
         """The same matches; who speaks here is no name that has to be said."""

@@ -474,6 +474,7 @@ class Kept(Record):
     content: str
     previous: str | None = None          # the wording it had before a merge
     updates: tuple[str, ...] = ()        # alike memories that differ in a value
+    leaves: str | None = None            # the day after which it leaves unless somebody verifies it
 
 
 class Hit(Record):
@@ -509,6 +510,7 @@ class Recall(Record):
     results: tuple[Hit, ...]
     why: Mapping[str, Any] | None = None           # where it was asked for: the terms, the days, the floor, what it cut
     more: int = 0                                  # how many more there are of the days, or the speaker, all of which was asked for
+    below: int = 0                                 # how many were below the floor, where nothing was above it
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.results)
@@ -8894,8 +8896,8 @@ class Store:
             return
         for folder, _, names in os.walk(self.root):
             for path in (folder, *(os.path.join(folder, name) for name in names)):
-                mode = os.lstat(path).st_mode & 0o077
-                if mode and not os.path.islink(path) and os.path.basename(path) != ".gitkeep":       # git sets its mode
+                mode = os.lstat(path).st_mode & 0o777
+                if mode & 0o077 and not os.path.islink(path) and os.path.basename(path) != ".gitkeep":       # git sets its mode
                     yield Finding("loose", os.path.relpath(path, self.root), f"others may open it (mode {mode:03o})")
 
     def _page_drift(self, seen: Snapshot) -> Iterator[Finding]:
@@ -10658,8 +10660,18 @@ class AgentMemory:
         with self._store.transaction("remember") as draft:
             draft.lifted = self._store.lift(made.content)
             kept = self._keep(draft, made)
+            kept = replace(kept, leaves=self._leaves(draft.memories[kept.id]))
         self._index()
         return kept
+
+    def _leaves(self, memory: Memory) -> str | None:
+        """The day on which what was just said leaves unless somebody verifies it; None where it stays or is shown to nobody."""
+        rules = self.settings["pruning"]
+        if memory.execution_verified or "quarantined" in memory.flags or memory.importance >= rules["critical_importance"]:
+            return None
+        datetime, utc = _dates()
+        last = self.now().timestamp() + 86_400 * rules["unverified_retention_days"]
+        return self.calendar.day(stamp(datetime.fromtimestamp(last, utc)))
 
     def _memory(self, text: str, category: str, importance: int, verified: bool, source: str | None,
                 **provenance: Any) -> Memory:
@@ -11028,7 +11040,8 @@ class AgentMemory:
             self._touch([hit.id for hit in hits])
         self._store.keep_ready()
         self._index()
-        return Recall(clean, backend, degraded or unranked, hits, told, max(0, words.listed - len(hits)))
+        return Recall(clean, backend, degraded or unranked, hits, told, max(0, words.listed - len(hits)),
+                      0 if hits else len(words.scored))
 
     def _window(self, since: str | None, until: str | None) -> Window | None:
         if since is None and until is None:
@@ -11888,7 +11901,7 @@ class AgentMemory:
         rules, names = self.settings["retrieval"], self._store.backup_names()
         hot = sum(memory.access_count >= rules["hot_threshold"] for memory in memories)
         verified = sum(memory.execution_verified for memory in memories)
-        dates = sorted(memory.created_at for memory in memories)
+        dates = sorted(memory.said for memory in memories)
         return Stats(
             root=self.root, total=len(memories),
             rooms={room.name: room.memories for room in self.rooms()} | Counter(
@@ -12530,6 +12543,8 @@ def _one(memory: Any, say: Say, lead: str, limit: int) -> Iterator[str]:
 def _show_recall(found: Recall, say: Say) -> Iterator[str]:
     if not found.results:
         yield say("no memory about this")
+        if found.below:
+            yield say.dim(say("below the floor: {n}; --explain shows them, and fewer words may find them", n=found.below))
     for number, hit in enumerate(found.results, 1):
         yield from _one(hit, say, f"{number}. ", max(200, say.max_chars // len(found)))
         parts = [say("words {n:.2f}", n=hit.kw_score)] if hit.kw_score else []
@@ -12571,6 +12586,8 @@ def _show_kept(kept: Kept, say: Say) -> Iterator[str]:
         yield from (say.dim(line) for line in (say("it said:"), *quoted(kept.previous, 300, say)))
     if kept.redacted:
         yield say("masked: {labels}", labels=", ".join(kept.redacted))
+    if kept.leaves:
+        yield say.dim(say("unverified: it leaves after {day} unless verified", day=kept.leaves))
     if "quarantined" in kept.flags:
         yield say("quarantined, for it tries to command whoever reads it ({why}); verify {id} releases it",
                   why=", ".join(kept.flags[1:]), id=kept.id)
@@ -12775,7 +12792,8 @@ def _project_of(args: Namespace) -> str | None:
     return "" if args.all else args.project
 
 
-_SINCE = arg("--since", metavar="DAY", help="made or speaking of then or later: 2026-08-17, 2026-08, yesterday, 上周")
+_SINCE = arg("--since", metavar="DAY", help="said (made, where nothing tells) or speaking of then or later: 2026-08-17, 2026-08, "
+                                           "yesterday, 上周")
 _UNTIL = arg("--until", metavar="DAY", help="… or earlier")
 
 
@@ -12845,7 +12863,8 @@ def _agreed(args: Namespace, lines: Iterable[str]) -> bool:
 
 
 @command("forget", arg("id", nargs="?", help=_ID_HELP),
-         arg("--source", metavar="S", help="all that came from S"), arg("--yes", action="store_true", help="do it without asking"),
+         arg("--source", metavar="S", help="all that came from S"),
+         arg("--yes", action="store_true", help="with --source: do it without asking; one id is never asked about"),
          arg("--force", action="store_true", help="also more than half of the store"), show=_show_forgotten)
 def _forget(memory: AgentMemory, args: Namespace) -> tuple[Forgotten, ...] | Forgotten:
     """Erase a memory for good, or all from a source; backups and archives included."""
@@ -13141,6 +13160,9 @@ CHINESE = {
     "contradicts {id} about {entity}:": "与 {id} 在“{entity}”上矛盾：",
     "like {id}, but with another value; both are kept": "与 {id} 相似但取值不同，两条都保留",
     "no memory about this": "没有相关记忆",
+    "below the floor: {n}; --explain shows them, and fewer words may find them":
+        "低于下限的有 {n} 条：--explain 可查看，少用几个词也许能找到",
+    "unverified: it leaves after {day} unless verified": "未验证：{day} 后离开，除非 verify",
     "… {more} more characters: get ID shows them": "……还有 {more} 个字符，用 get ID 查看",
     "verified": "已验证",
     "unverified": "未验证",
@@ -13300,7 +13322,7 @@ def _run(words: list[str], now: Callable[[], datetime] | None, environment: Mapp
     entry = COMMANDS[args.command]
     with AgentMemory(args.root, now=now, environment=environment) as memory:
         if entry.reads and (args.root or memory.settings.root_named) and not memory.exists():
-            raise AgentMemoryError(f"there is no memory in {memory.root}", "check --root; `init` makes a new one")
+            raise AgentMemoryError(f"there is no memory in {memory.root}", "check --root; `init` or `remember` makes a new one")
         say = _say(memory, args)
         args.say = say
         result = entry.run(memory, args)

@@ -8849,6 +8849,18 @@ class Commands(Spec):
         self.say("undo")
         self.assertEqual([memory.execution_verified for memory in self.memory.list()], [False] * 3)
 
+    def test_what_is_kept_is_told_when_it_leaves_and_a_miss_what_was_below_the_floor(self) -> None:
+        kept = self.memory.remember("the printer is upstairs")
+        self.assertEqual(kept.leaves, "2026-08-24")
+        self.assertIn("\nunverified: it leaves after 2026-08-24 unless verified\n",
+                      self.say("remember", "the lift is out of order").out)
+        for how in ({"verified": True}, {"importance": 10}):
+            self.assertIsNone(self.memory.remember(f"the kitchen is closed {how}", **how).leaves)
+        missed = self.memory.recall("which printer cartridge does the office in Lyon order from the vendor")
+        self.assertEqual((len(missed), missed.below), (0, 2))
+        self.assertIn("\nbelow the floor: 2; ", self.say("recall", "which printer cartridge does the office in Lyon order").out)
+        self.assertEqual(self.say("recall", "weather").out, "no memory about this\n")
+
     def test_what_was_decided_comes_first_where_that_is_asked(self) -> None:
         self.memory.remember("we take PostgreSQL as the main database", category="decision")
         self.memory.remember("端口是 8081", category="config")
@@ -9236,7 +9248,8 @@ class Chinese(Spec):
             (["get", "nosuch"], "错误：没有记忆 'nosuch'\n  list 可看所有 id"), (["recall", " "], "错误：问题为空\n"),
             (["forget", "--source", "nobody"], "错误：没有来自 'nobody' 的记忆\n"),
             (["import", "/no/such"], "错误：/no/such：文件或目录不存在\n  请检查路径\n"),
-            (["--root", str(self.root / "x"), "list"], f"错误：{self.root}/x 里没有记忆库\n  请检查 --root；init 可新建\n"),
+            (["--root", str(self.root / "x"), "list"],
+             f"错误：{self.root}/x 里没有记忆库\n  请检查 --root；init 或 remember 可新建\n"),
         ]:
             with self.subTest(words):
                 self.assertEqual(self.chinese(*words).err[:len(told)], told)

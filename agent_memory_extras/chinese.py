@@ -431,7 +431,7 @@ one JSON object a line ⇒ 每行一个 JSON 对象
 --root is empty ⇒ --root 为空
 name a directory, or leave --root out ⇒ 请写目录名，或去掉 --root
 there is no memory in {} ⇒ {} 里没有记忆库
-check --root; `init` makes a new one ⇒ 请检查 --root；init 可新建
+check --root; `init` or `remember` makes a new one ⇒ 请检查 --root；init 或 remember 可新建
 there is no command {} ⇒ 没有命令 {}
 `{}` needs the package agent_memory_extras, which is not beside agent_memory.py ⇒
     {} 需要 agent_memory_extras 包，它不在 agent_memory.py 旁边
@@ -469,8 +469,8 @@ only what belongs to P or to no project (default: $AGENT_MEMORY_PROJECT, with --
     只看属于 P 或不属于任何项目的（默认 $AGENT_MEMORY_PROJECT；用 --write 时否则取该文件所在目录的项目）
 whatever project it belongs to ⇒ 不分项目
 leave counts alone ⇒ 不计使用次数
-made or speaking of then or later: 2026-08-17, 2026-08, yesterday, 上周 ⇒
-    当天或之后创建或谈到的：2026-08-17、2026-08、昨天、上周
+said (made, where nothing tells) or speaking of then or later: 2026-08-17, 2026-08, yesterday, 上周 ⇒
+    当天或之后说的（不知何时说的按创建日）或谈到的：2026-08-17、2026-08、昨天、上周
 … or earlier ⇒ 当天或之前
 tell what made each score, and what was cut ⇒ 说明每个分数从哪来、什么被挡下
 Find memories by words and by meaning. ⇒ 按词和语义查找记忆。
@@ -480,6 +480,7 @@ the new text; - reads standard input ⇒ 新文本；- 表示从标准输入读�
 Change the words, the category, the importance or the project of a memory. ⇒ 修改一条记忆的文本、类别、重要性或项目。
 only tell ⇒ 只预览
 do it without asking ⇒ 不询问，直接执行
+with --source: do it without asking; one id is never asked about ⇒ 与 --source 同用：不询问，直接执行；单个 id 从不询问
 also more than half of the store ⇒ 超过一半也执行
 Let go what nobody verified, uses or needs any more; archived first. ⇒ 淘汰没人验证、不再使用或过期的记忆；先归档。
 all that came from S ⇒ 来自 S 的全部

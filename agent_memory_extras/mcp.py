@@ -88,7 +88,8 @@ TOOLS = {
                 ("id",), (), _MEMORY, reads=True),
     "verify": Tool(
         "Verify a memory", "Confirm a memory, only after you executed or tested what it says or the user confirmed it: No "
-        "execution, no memory. It then stays, and what contradicts it is marked as superseded.", ("id",), (), _MEMORY),
+        "execution, no memory. It then no longer leaves after {days} days, and what contradicts it is marked as superseded.",
+        ("id",), (), _MEMORY),
     "forget": Tool(
         "Forget a memory", "Erase one memory for good, backups and archives included; only when the user asks for it. There is "
         "no way back.", ("id",), (), ("id", "files", "left"), destroys=True),
@@ -114,7 +115,7 @@ def parameters(settings: am.Settings) -> dict[str, dict[str, Any]]:
         "room": text("Only memories of this room", enum=list(settings.rooms)),
         "importance": number("How much it matters; 10 stays for ever (default: 5)", 1, 10),
         "top_k": number(f"At most this many (default: {settings['retrieval']['default_top_k']})", 1, 50),
-        "since": text("Only what was made then or later, or speaks of it: 2026-08-17, 2026-08, yesterday, 上周"),
+        "since": text("Only what was said then or later, or speaks of it: 2026-08-17, 2026-08, yesterday, 上周"),
         "until": text("The same, then or earlier"),
         "source": text("Where it comes from: a file, an address, a ticket"),
         "project": text("The project it belongs to (default: that of the folder this server was started in; preferences belong to "
@@ -298,6 +299,7 @@ class Server:
         if name in ("get", "verify") and "quarantined" in self._memory.get(**given).flags:
             raise Held
         result = getattr(self._memory, name)(**given)
+        result = am.replace(result, below=0) if name == "recall" else result          # a model would only try again and again
         done: dict[str, Any] = {"content": [{"type": "text", "text": text_of(name, result, self._memory)}], "isError": False}
         return done | ({"structuredContent": data_of(name, result, self._memory)} if self._version >= STRUCTURED else {})
 

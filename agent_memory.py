@@ -4707,6 +4707,11 @@ def named_days(query: str, today: str) -> tuple[str, Window | None]:
         except ValueError:
             continue
         last = first if day_of_month else _month_after(year, month or 12) - timedelta(1)
+        side, side_zh = low[:begin].casefold().split()[-1:], low[end:].lstrip(" 日号")
+        if side in (["since"], ["after"], ["from"]) or side_zh.startswith(("以来", "之后", "以后")):
+            last = max(now, last)
+        elif side in (["before"], ["until"], ["till"]) or side_zh.startswith(("之前", "以前")):
+            first, last = date(1970, 1, 1), first - timedelta(side == ["before"] or side_zh[:2] in ("之前", "以前"))
         return undated(low), Window(first.isoformat(), last.isoformat())
     return query, None
 
@@ -5143,7 +5148,7 @@ class Expected:
         for id in sorted(known, key=when.__getitem__):               # of two changes the later comes before the earlier
             changes = self._tells_of_change(known[id].content)
             before = [raised[old] for old in known if when[old] < when[id]
-                      and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old]
+                      and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old] + 1e-9
                       and (changes or known[old].id in known[id].updates or scores[id] > scores[old] - 1e-9)
                       and words_of(old) <= words_of(id)]
             if before:
@@ -5636,7 +5641,10 @@ class Calendar:
         if then is None:
             return written[:10]
         then = then if then.tzinfo else then.replace(tzinfo=self._utc)
-        return str(then.astimezone(self._zone).isoformat())[:10]
+        try:
+            return str(then.astimezone(self._zone).isoformat())[:10]
+        except (OverflowError, ValueError, OSError):         # the first or last day there is
+            return written[:10]
 
     def shared(self, window: Window) -> list[Window]:
         """The days of UTC that lie in a window in part alone: where it begins and where it ends, unless that is at midnight."""
@@ -5670,9 +5678,9 @@ def _read_time(written: str | None) -> datetime | None:
     from datetime import UTC, datetime
     try:
         then = datetime.fromisoformat((written or "").replace("Z", "+00:00"))
-    except (ValueError, AttributeError):
+        return then.astimezone(UTC) if then.tzinfo else then.replace(tzinfo=UTC)
+    except (ValueError, AttributeError, OverflowError):          # 0001-01-01T00:00+14:00 lies before the first day
         return None
-    return then if then.tzinfo else then.replace(tzinfo=UTC)
 
 
 def date_trouble(memory: Memory, now: datetime) -> str:
@@ -9946,6 +9954,8 @@ _REPLACING = (
     rf"(?i)用\s*{_NEW}\s*(?:来)?(?:代替|替代|替换掉?|取代|换掉)\s*{_OLD}",
     rf"(?i)(?:从|把|将)\s*{_OLD}\s*(?:都|全部)?(?:换|改|切|切换|迁|迁移|升|升级|转|搬)(?:到|成|为|至)\s*{_NEW}",
 )
+_EMPTY_CHARACTERS = frozenset("我你他她它们的了好在是把就也都用要来去这那个已有不没会吧啊呢")
+_MOVING = (0, 1, 6, 7)                  # of these, those that tell of a move: what was there before is over
 _NO_VALUE = frozenset((
     "the", "a", "an", "this", "that", "it", "me", "you", "just", "only", "yet", "sure", "very", "so", "in", "on", "at", "all",
     "now", "much", "many", "here", "there", "them"))
@@ -10103,8 +10113,8 @@ def _near(notes: list[_Note], turns: tuple[int, int]) -> list[_Note]:
     for note in reversed(notes):
         if note.turn not in (*turns, -1):
             break
-        near[:0] = [note] if note.turn >= 0 else []
-    return near
+        near += [note] if note.turn >= 0 else []
+    return near[::-1]
 
 
 def _bounded(text: str, length: int, focus: int = 0) -> str:
@@ -10145,8 +10155,8 @@ def _once(facts: Iterable[Fact], most: int) -> list[Fact]:
 
 def _foremost(facts: list[Fact], limit: int | None) -> list[Fact]:
     """At most so many facts, the most important ones, in the order they were said."""
-    best = sorted(facts, key=lambda fact: -fact.importance)[:limit]
-    return [fact for fact in facts if fact in best][:limit]
+    best = sorted(range(len(facts)), key=lambda at: -facts[at].importance)[:limit]
+    return [facts[at] for at in sorted(best)]
 
 
 def _sign_pattern(kind: str, signs: list[str], noun: str) -> re.Pattern[str]:
@@ -10197,7 +10207,7 @@ class RuleDigester:
             if role == "user":
                 pasted = own != said
                 notes += [_Note(fact, at) for fact in self._consented(asked, own)]
-                self._listen(notes, statements, at, since, bool(asked) and self._asks(asked[-1]))
+                self._listen(notes, statements, at, since, asked)
                 asked, since = [], at
             else:
                 notes += [_Note(fact, -1) for fact in map(self._told, statements) if fact]
@@ -10291,17 +10301,22 @@ class RuleDigester:
             name = name.rstrip(" :：") + ("：" if not name.isascii() else ": ")
         return _Statement(part.text[label.end():], part.masked[label.end():], part.end, kind, name)
 
-    def _listen(self, notes: list[_Note], statements: list[_Statement], at: int, since: int, asked: bool) -> None:
-        """Add what a turn of the user tells to what is known; mend or withdraw what it corrects of that."""
-        slipped = False
+    def _listen(self, notes: list[_Note], statements: list[_Statement], at: int, since: int, before: list[_Statement]) -> None:
+        """Add what a turn of the user tells to what is known; mend or withdraw what it corrects of that.  `before` is what the
+        assistant said in between: a correction is of that, unless it speaks of what the user had said."""
+        slipped, asked = False, bool(before) and self._asks(before[-1])
+        between = {word for said in before if not _pattern(_FILLER).fullmatch(said.masked.casefold())
+                   for word in _tokens_of(said.masked) - _NO_VALUE if len(word) > 2 or word not in _EMPTY_CHARACTERS}
         for said in statements:
-            near = _near(notes, (since, at))
             lead = None if said.label else self._signs["slip"].match(said.masked)
             rest = _after(said, lead) if lead else said
             opener = None if said.label else self._signs["opener"].match(rest.masked)
             rest = _after(rest, opener) if opener else rest
             gone = None if said.label else self._signs["withdrawn"].match(rest.masked)
-            if gone := gone or (None if asked or said.label else self._signs["declined"].match(rest.masked)):
+            gone = gone or (None if asked or said.label else self._signs["declined"].match(rest.masked))
+            near = [note for note in _near(notes, (since, at)) if note.turn == at or not between
+                    or between & _tokens_of(note.fact.content)] if lead or gone or slipped else []
+            if gone:
                 rest = _after(rest, gone)
                 words = _tokens_of(rest.text)
                 for _, number in sorted((len(_tokens_of(note.fact.content) & words), n) for n, note in enumerate(near))[-1:]:
@@ -10309,7 +10324,7 @@ class RuleDigester:
             slip = bool(lead or gone or slipped)
             slipped = slip and not rest.text
             fact = self._own(rest) or (self._corrected(rest) if slip else None)
-            if (said.label or not self._mended(notes, near, rest, fact, slip)) and fact:
+            if (said.label or not self._mended(notes, near, rest, fact, slip, (since, at))) and fact:
                 notes.append(_Note(fact, at))
 
     def _corrected(self, said: _Statement) -> Fact | None:
@@ -10317,16 +10332,21 @@ class RuleDigester:
         sign = self._signs["corrected"].search(said.masked, 0, self._length)
         return self._fact("decision", "", self._standing(said, sign, "decision")) if sign else None
 
-    def _mended(self, notes: list[_Note], near: list[_Note], said: _Statement, fact: Fact | None, slip: bool) -> bool:
+    def _mended(self, notes: list[_Note], near: list[_Note], said: _Statement, fact: Fact | None, slip: bool,
+                turns: tuple[int, int]) -> bool:
         """Take what a sentence replaces out of what is known; whether nothing else is to be kept of it."""
         mended = False
-        for pair in filter(None, (_pattern(pattern).search(said.text[:self._length]) for pattern in _REPLACING)):
+        for at, pair in enumerate(_pattern(pattern).search(said.text[:self._length]) for pattern in _REPLACING):
+            # What is only asked for, or told of others, replaces nothing: it is a correction, a fact, or all there is.
+            if not pair or not (slip or fact or len(pair[0].strip()) > len(said.text.strip()) - 2 and not self._asks(said)):
+                continue
             old, new = pair["old"].casefold(), pair["new"].casefold()
             if old in _NO_VALUE or new in _NO_VALUE:
                 continue
-            for note in [note for note in notes if old in note.fact.content.casefold()]:
+            told = slip or not fact or at in _MOVING and not old[:1].isdigit() or _tokens_of(said.text) - {old, new} - _NO_VALUE
+            for note in [note for note in (notes if fact else _near(notes, turns)) if old in note.fact.content.casefold()]:
                 words = _tokens_of(note.fact.content)
-                if old in words and new not in words:
+                if old in words and new not in words and (told is True or told & words):
                     _put(notes, note, "" if fact else _instead(note.fact.content, pair["old"], pair["new"]))
                     mended = not fact
         if not slip or mended:
@@ -10336,7 +10356,10 @@ class RuleDigester:
                 if _alike(note.fact, fact):
                     _put(notes, note)
         value = None if fact or not near else _pattern(_ONLY_VALUE).fullmatch(said.text)
-        if value:
+        bare = value and said.text.strip(" .。!") == value["new"] and value["new"].isdigit()
+        if value and bare and len(value["new"]) not in map(len, _pattern(r"\d+").findall(near[-1].fact.content)):
+            return False                                     # the timeout is 30, and "oops, 404" is of something else
+        if value and value["new"].casefold() not in (*_DAYS, *_MONTHS):
             _put(notes, near[-1], _with_value(near[-1].fact.content, value["new"]))
         return bool(value)
 
@@ -12193,7 +12216,8 @@ def project_of(cwd: str) -> str | None:
     found = cwd if folder in ("", home) else folder            # a .git in ~ holds settings, not everything below
     pointer = os.path.join(found, ".git")
     made_from = (_bytes(pointer) or b"").partition(b"/.git/worktrees/") if found and os.path.isfile(pointer) else (b"", b"", b"")
-    found = os.fsdecode(made_from[0].removeprefix(b"gitdir:").strip()) if made_from[1] else found
+    if made_from[1]:
+        found = os.path.normpath(os.path.join(found, os.fsdecode(made_from[0].removeprefix(b"gitdir:").strip())))
     return os.path.basename(found) or None if found != home else None
 
 

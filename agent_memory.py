@@ -1304,7 +1304,7 @@ security:
   # What else may follow such a word where the password itself is meant, not its policy or its hash.
   follows: [for, "on", of, at, that, you, we, i, they, got, had, should, might, may, could, can, from, there, here, already, 已, 刚, 又, 好像, 可能, 应该, 没, 了, 里, 早, 都, 好, 今, 昨, 在]
   # What the value belongs to when it stands right before the hand, or right behind the word: password policy, 工单是 …
-  others: [id, ids, uid, uuid, sid, session, request, trace, device, serial, sku, order, name, ticket, issue, pr, commit, branch, build, version, release, tag, error, file, path, page, sheet, host, server, port, model, policy, hash, hashes, hashing, field, column, table, check, test, tests, tool, manager, rule, module, function, component, endpoint, api, algorithm, job, run, prompt, prompts, detection, service, dialog, form, alert, hint, length, strength, rotation, line, step, room, group, role, username, user name, login, account, 账号, 账户, 帐号, 用户, 登录, 登陆, 工单, 版本, 分支, 错误码, 返回码, 编号, 单号, 订单, 会话, 设备, 序列号, 工号, 用户名, 登录名, 型号, 文件, 接口, 端口, 主机, 策略, 模块, 字段, 哈希, 算法, 服务, 校验, 加密, 页, 表, 组件, 库, 问题, 管理器, 输入框, 提示, 测试, 相关, 脚, 格式, 样式]
+  others: [id, ids, uid, uuid, sid, session, request, trace, device, serial, sku, order, name, ticket, issue, pr, commit, branch, build, version, release, tag, error, file, path, page, sheet, host, server, port, model, policy, hash, hashes, hashing, field, column, table, check, test, tests, tool, manager, rule, module, function, component, endpoint, api, algorithm, job, run, prompt, prompts, detection, service, dialog, form, alert, hint, length, strength, rotation, line, step, room, group, role, username, user name, login, account, 账号, 账户, 帐号, 用户, 登录, 登陆, 工单, 版本, 分支, 错误码, 返回码, 编号, 单号, 订单, 会话, 设备, 序列号, 工号, 用户名, 登录名, 型号, 文件, 接口, 端口, 主机, 策略, 模块, 字段, 哈希, 算法, 服务, 校验, 加密, 过期时间, 有效期, firmware, expiry, 页, 表, 组件, 库, 问题, 管理器, 输入框, 提示, 测试, 相关, 脚, 格式, 样式]
   # Beginnings of strings of talk whose number is a version or a count.
   names: [android, angular, ansible, bitwarden, build, busybox, centos, chip, chrome, chromium, clang, claude, cuda, cypress, debian, deepseek, django, docker, electron, error, eslint, excel, fedora, ffmpeg, firefox, float, gitlab, gpio, group, gzip, host, http, input, int, ipad, iphone, issue, java, jdk, jest, junit, keepass, keycloak, kubernetes, linux, llama, macbook, macos, maven, mongo, mysql, nginx, node, nvme, openssh, openssl, oracle, output, page, paseto, php, playwright, pod, port, postgres, postgresql, psql, pytest, python, qwen, rails, react, redis, release, rev, rhel, room, rtl, safari, server, sheet, sprint, ssh, step, systemd, task, ticket, ubuntu, uid, uint, version, vue, webpack, windows, winrar, worker, zod, zstd]
 
@@ -2311,17 +2311,17 @@ digest:
       - '(?:建议|推荐)\s*(?=[a-z0-9·])'
     private:                # "don't save this": the whole turn is passed over, and the answer to it
       - '\boff[- ]the[- ]record\b(?! (?:type|class|field|object|table))|\b(?:for )?your eyes only\b|\bnot a word to any(?:one|body)\b'
-      - '(?:^|[,;:.!(] ?|\b(?:just|strictly|stays?|is|keep (?:this|that|it)) )between (?:us|you and me|ourselves)\b(?! and\b)'
-      - '\b(?:this|that|it|th(?:is|at) (?:part|bit|one|info|information|message|conversation|chat)|the following|what follows|what i\b[^,.;]{1,40}?|everything here)(?:''s| is| are| was| stays| remains| must (?:stay|remain|be)| should (?:stay|remain|be))(?: \w+ly| very| all| still| just| of course)? (?:confidential|not for (?:the|your) (?:record|memory|notes|books)|under (?:an )?(?:nda|embargo)|(?:a |our )?secret(?=\s*(?:$|[,.;:!)—-]|and\b|so\b|but\b))|private(?=\s*(?:$|[,.:!)—-]|between\b))|sensitive(?=\s*(?:$|[,.:!)—-])))'
-      - '(?:^|[.!?,;(] ?)(?:strictly |highly |top )?(?:confidential|private|secret|in (?:strict )?confidence)\s*(?:[,:!—-] ?(?!/)\S|[.,:!]?$)|\b(?:tell|say|share|told|said)\w*(?: you)?(?: this| that| it)? in (?:strict |the strictest |all )?confidence\b'
+      - '(?:^|[,;:.!(] ?|\b(?:just|strictly|stays?|is|keep (?:this|that|it)) )between (?:us|you and me|ourselves)\b(?! and\b| we (?:have|are|had|can)\b)'
+      - '\b(?:this|that|it|th(?:is|at) (?:part|bit|one|info|information|message|conversation|chat)|the following|what follows|what i\b[^,.;]{1,40}?|everything here)(?:''s| is| are| was| stays| remains| must (?:stay|remain|be)| should (?:stay|remain|be))(?: \w+ly| very| all| still| just| of course)? (?:confidential|not for (?:the|your) (?:record|memory|notes|books)|under (?:an )?(?:nda|embargo)|(?:a |our )?secret(?=\s*(?:$|[,.;:!)—-]|and\b|so\b|but\b))|private(?=\s*(?:$|[,.:!)—-]|between\b))|sensitive(?=\s*(?:$|[.:!)—-]|, (?:please|don''?t|do not|keep|so don''?t))))'
+      - '(?:^|[.!?,;(] ?)(?:strictly |highly |top )?(?:(?:confidential|in (?:strict )?confidence)\s*(?:[,:!—-] ?(?!/)\S|[.,:!]?$)|(?:private|secret)\s*(?:[!—-] ?(?!/)\S|[,:] ?(?:the|we|i|my|our|this|it|they|he|she)\b|[.:!]?$))|\b(?:tell|say|share|told|said)\w*(?: you)?(?: this| that| it)? in (?:strict |the strictest |all )?confidence\b'
       - '\b(?:keep|treat|consider|regard|handle) (?:this|that|all this|all of this|the following|what follows|what i\b[^,.;]{1,30}?)(?: as| strictly| absolutely)? (?:private(?! \w)|confidential|secret|to yourself|quiet|out of (?:your |the )?(?:memory|memories|notes|records?))|\bkeep it (?:strictly )?(?:confidential|secret|to yourself|quiet|out of (?:your |the )?(?:memory|memories|notes|records?))'
-      - '(?:^|[,;:.!?(—-]\s?|\b(?:please|but|and|so|ok|okay|just|hey|also|btw|you|must|should|may|can) )(?:don''?t|do not|never|not|mustn''?t|shouldn''?t|can''?t|cannot|no need to)(?: you)?(?: ever| even| please)? (?:save|store|record|remember|memori[sz]e|retain|persist|archive|keep|log|note|learn|write|jot|put|commit|repeat|share|quote|mention|disclose|reveal|publish|pass on|pass)(?: down)? (?:this|that|it|these|those|any of (?:this|that|it|these)|any(?:thing)? (?:i|we|you|from|of)\b[^,.;]{0,30}|what (?:i|we)\b[^,.;]{0,30}|everything|(?:this|that|my|the)(?: last| next| previous| following| whole| entire)? (?:message|messages|turn|conversation|chat|part|bit|sentence|remark|session|discussion|info|information|news|detail|details|fact)|the following|what follows|what comes next|my (?:name|number|address|salary|password|age|birthday))(?= ?(?:$|[,.;:!?)—-]|please|anywhere|to any(?:one|body)\b|on to\b|on\b(?= ?(?:$|[,.;:!]))|at all|ok\b|okay|though|either|down|because|since\b|as (?:it|this|that)\b|and\b|but\b|to (?:your |the |agent )?(?:long-term )?memory|(?:in|into) (?:your|the agent''s|agent|long-term) (?:long-term )?(?:memor|note)|for (?:later|the future|future|next time|me\b)))'
+      - '(?:^|[,;:.!?(—-]\s?|\b(?:please|but|and|so|ok|okay|just|hey|also|btw|you|must|should|may|can) )(?:don''?t|do not|never|not|mustn''?t|shouldn''?t|can''?t|cannot|no need to)(?: you)?(?: ever| even| please)? (?:save|store|record|remember|memori[sz]e|retain|persist|archive|keep|note|learn|write(?= (?:this|that|it|these) down)|jot|repeat|share|mention|disclose|reveal)(?: down)? (?:this|that|it|these|those|any of (?:this|that|it|these)|any(?:thing)? (?:i|we|you|from|of)\b[^,.;]{0,30}|what (?:i|we)\b[^,.;]{0,30}|everything|(?:this|that|my|the)(?: last| next| previous| following| whole| entire)? (?:message|messages|turn|conversation|chat|part|bit|sentence|remark|session|discussion|info|information|news|detail|details|fact)|the following|what follows|what comes next|my (?:name|number|address|salary|password|age|birthday))(?= ?(?:$|[,.;:!?)—-]|please|anywhere|to any(?:one|body)\b|on to\b|on\b(?= ?(?:$|[,.;:!]))|at all|ok\b|okay|though|either|down|because|since\b|as (?:it|this|that)\b|and\b|but\b|to (?:your |the |agent )?(?:long-term )?memory|(?:in|into) (?:your|the agent''s|agent|long-term) (?:long-term )?(?:memor|note)|for (?:later|the future|future|next time|me\b)))'
       - '(?:^|[,;:.!?(—-]\s?|\bplease |\bok(?:ay)? )(?:don''?t|do not|never|no need to)(?: you)?(?: ever| even| please)? (?:remember|memori[sz]e)\b(?! (?:why|where|how|who|when|which|whether|if|what (?!i\b|we\b)))'
       - '\b(?:don''?t|do not|wouldn''?t) (?:want|wish|like|need) (?:you |it |this |that |these |them |any of (?:this|it) |the agent |anyone )?(?:to )?(?:be |have )?(?:(?:save|store|record|remember|memori[sz]e|keep|note)d?|kept|written down|know)\b(?= ?(?:$|[,.;:!?)—-]|this|that|it\b|any|anywhere|in your|in memory|about)(?! (?:file|value|key|branch|page)))|\b(?:don''?t|do not) want (?:this|that|it|any of (?:this|it)) (?:in|on) (?:your|the|any) (?:memor|notes|records?\b)'
       - '\b(?:rather|prefer|prefer it if|like it if|better if|ask(?:ed)?|want|need|told|tell) (?:that )?(?:you|it|agent|the agent)(?: to)? (?:didn''?t|did not|don''?t|do not|not|never)(?: to)? (?:save|store|record|remember|memori[sz]e|keep|note)(?:d|s)? (?:this|that|it|any of|anything|what i|the following)\b'
       - '\b(?:this|that|the following|what follows|what i\b[^,.;]{1,30}?|everything here|none of (?:this|it)|nothing (?:of this|here|i say))(?: information| message| part)? (?:should(?: not|n''t)?|must(?: not|n''t)?|may(?: not)?|shall(?: not)?|can(?:not|''t)?|is not to|isn''t to|needn''t|need not|is to)(?: never)?(?: be)? (?:saved|stored|recorded|remembered|memori[sz]ed|kept|retained|noted|written down)(?= ?(?:$|[,.;:!?)—-]|anywhere|and\b|in your))'
-      - '(?:^|[,;:.!?(—-]\s?|\b(?:please|and|so|ok|okay|just|now|then|can you|could you|you (?:can|should|must|may)) )(?<!never )(?<!not )(?<!n''t )(?:forget|unlearn|unremember)(?: about)? (?:that (?:the|we|i|my|our|it|he|she|they|there|this|you|a|an|all)\b|this\b|these\b|my \S|our \S|what(?:ever)? (?:i|we) (?:just |have |had )?(?:said|told|wrote|mentioned|shared|typed)|(?:that )?i (?:ever |just )?(?:said|told|mentioned|wrote)|everything|all (?:of )?(?:this|that|i)|the (?:last|previous|above)\b|my last)'
-      - '\b(?:delete|erase|remove|scrub|wipe|strike|drop|clear|purge) (?:this|that|it|these|what i\b[^,.;]{1,20}?|everything|my [\w ]{1,20}?|the last [\w ]{1,20}?)(?: again)? (?:from|out of|off) (?:your |the |agent |all )?(?:memory|memories|notes|records?)\b(?! (?:leak|store class|usage))'
+      - '(?:^|[,;:.!?(—-]\s?|\b(?:please|and|so|ok|okay|just|now|then|can you|could you|you (?:can|should|must|may)) )(?<!never )(?<!not )(?<!n''t )(?:forget|unlearn|unremember)(?: about)? (?:that (?:the|we|i|my|our|it|he|she|they|there|this|you|a|an|all)\b|(?:this|these)(?=\s*(?:$|[,.;:!)]| (?:message|conversation|chat|part|turn|bit|info|one)))|my \S|our \S|what(?:ever)? (?:i|we) (?:just |have |had )?(?:said|told|wrote|mentioned|shared|typed)|(?:that )?i (?:ever |just )?(?:said|told|mentioned|wrote)|everything|all (?:of )?(?:this|that|i)|the (?:last|previous|above)\b|my last)'
+      - '(?<!\bwe )\b(?:delete|erase|remove|scrub|wipe|strike|drop|clear|purge) (?:this|that|it|these|what i\b[^,.;]{1,20}?|everything|my [\w ]{1,20}?|the last [\w ]{1,20}?)(?: again)? (?:from|out of|off) (?:your |the |agent |all )?(?:memory|memories|notes|records?)\b(?! (?:leak|store class|usage|after|before|when|once))'
       - '\b(?:keep|make|take|have) no (?:note|notes|record|records|memory|trace)\b(?: of (?:this|that|it|what)|[,.;!]|$)|\bdon''?t (?:tell|let) (?:any(?:one|body)(?: else)?|a soul)\b(?= ?(?:$|[,.;!:)]|know\b|about (?:this|that|it)\b|hear))|\bno(?:body| one)(?: else)? (?:must|may|should|can|is to) (?:know|hear|learn)\b(?=\s*(?:$|[,.;!:]| (?:about |of )?(?:this|that|it)\b))'
       - '(?:^|[，,。：:；;、！!？?（(\s]|请|先|也|都|可|就|千万|你|但|务必|那|所以)(?:别|不要|勿|请勿|不用|不必|不许|不准|甭|无需|不能|不得|不可以?)(?:再|给我|帮我|替我|去|往心里){0,2}(?:记录?(?:下来|下|住|进去|在案)?|存(?:下来|下|起来|档|盘)?|保存(?:下来)?|留(?:档|底|存|痕迹?|记录|下记录)|备忘|外传|声张|说出去|往外说|对外说|外泄|泄露出去|告诉(?:别|任何|其他)人)(?:了|啊|哈|哦|吧|的)?(?=\s*(?:$|[，,。：:；;！!？?）)]))'
       - '(?:别|不要|勿|不用|不必|不许|不准|甭|无需|不能|不得)(?:再|给我|帮我|你|去){0,2}(?:记住?(?:录|下来?)?|存(?:下来?|储)?|保存(?:下来?)?|留存|收录)(?:我|你)?(?:刚才|刚刚|上面|前面|下面|接下来|以上|以下)?(?:说的?|讲的?|聊的?)?(?:这|那|它|此|下|上|刚|我)(?:个|些|条|句话?|件事情?|事情?|段话?|段对话|次对话|个对话|条消息|条信息|些话|些内容|段内容|部分|几句|说的?|讲的?|面|一句|一条|才|刚|的|内容|话|消息|这){0,4}(?=\s*(?:$|[，,。：:；;！!？?）)]|[了啊哈吧哦]))'
@@ -2329,15 +2329,15 @@ digest:
       - '(?:这|那|此|下面|以下|接下来|后面|上面|以上|刚才|刚刚|前面|我说)(?:个|些|条|句|件事情?|事情?|段|次|话|几句|几条|的|说|那|这|内容|信息|消息|对话|话题|我|们|一|全|就|都|也|先|你|请|千万|可|务必|绝对){0,7}(?:别|不要|勿|请勿|不用|不必|不许|不准|甭|无需|不能|不得)(?:再|给我|帮我|替我|往|被|去){0,2}(?:记录?(?:下来?|住|进去)?|存(?:下来?|起来|档)?|保存(?:下来)?|保留|留(?:档|底|存)?|写(?:下来|进去)|记忆|收录|外传|说出去)(?:了|啊|哈|哦|吧|的|进(?:你的?)?记忆|到(?:你的?)?记忆里?)?(?=\s*(?:$|[，,。：:；;！!？?）)]))'
       - '(?:别|不要|勿|不用|不必|不许|不准|无需|不能)(?:再)?(?:把|将)(?:这|那|它|此|下面|以下|接下来|上面|刚才|我)[^，,。；]{0,14}?(?:记下来?|记住|记录下来?|记录|存下来?|存起来|保存下来?|保存|存档|说出去|外传|告诉别人)(?:了|啊|吧)?(?=\s*(?:$|[，,。：:；;！!？?）)]))|(?:记|写|存|放|加|录)(?:进|入|到|在)(?:你的?|长期)?记忆(?:里|中|库)?(?<=(?:不要|不用|不必|不能|请勿|无需|不许).{4})'
       - '(?:别|不要|勿|不用|不必|不能|请勿|无需|不许)[^，,。；]{0,10}?(?:记|写|存|放|加|录)(?:进|入|到|在)(?:你的?|长期)?记忆'
-      - '(?<![不无没])(?:请|要|需要|务必|注意|严格|绝对|必须|得|先|帮我|对外)保密(?!协议|等级|级|期|局|性|字段|条款|模式|柜|措施|制度|培训)|(?:这件?|这个?|此|那件)事情?(?:要|得|先|需要?|请|还|仍)?(?:保密|是秘密)|^保密\s*[，,：:。！!]|(?:这|此|以下|下面|接下来|刚才)(?!不|并?非)[^，,。；不非]{0,8}?(?:机密|绝密|秘密|保密|私密)(?:信息|内容|消息|的事?)?(?=\s*(?:$|[，,。：:；;！!）)]))'
-      - '(?:私下|私底下|悄悄|偷偷)(?:里)?(?:跟|和|告诉|对|说|讲)|(?:我|咱)们?(?:俩|两个?)?之间(?:说说|的?秘密|知道)|只(?:告诉|跟|和|对)你(?:一个人)?(?:说|讲)?|你知我知|(?:你|自己)知道就(?:行|好|可以)了?|(?:不要|不可|不得|不宜|不能|请勿|勿)外传|不外传|内部消息|不(?:要)?留(?:痕迹?|记录)|阅后即焚|(?:别|不要)(?:跟|和|对|告诉)(?:别人|任何人|其他人)'
-      - '(?:^|[，,。：:；;！!\s]|请|你|就|那就|都)(?:忘(?:掉|记|了)(?:它|这(?!么|样|里)|那(?!么|样|里)|刚才|刚刚|上一?[条句面]|前面|我(?:刚|说|上一)|吧)|忘掉\s?\S|(?:把|将)(?:这|那|刚|上|前|我|它)[^，,。；]{0,14}?(?:忘(?:了|掉|记)|从(?:你的?)?记忆[里中]?(?:删|抹|清)[除掉去]?)|(?:删|抹|清除?)掉?(?:关于|你)?[^，,。；]{0,12}记忆(?!体|泄))'
-      - '(?:^|[,;:.!?(—-]\s?|\b(?:please|but|and|so) )(?:don''t|do not|never) (?:save|store|record|remember|memori[sz]e|retain)(?=\s*(?:$|[.!]))|\b(?:don''t|do not|never|not) (?:to )?(?:add|include|put|file|enter|take|commit|write) (?:this|that|it|these|any of (?:this|it)|what i\b[^,.;]{1,24}?)(?: down)? (?:in|into|to|on) (?:your |the |any |agent )?(?:long-term )?(?:memor(?:y|ies)\b(?! leak)|notes?\b|records?\b(?! (?:type|store)))'
+      - '(?<![不无没])(?:请|要|需要|务必|注意|严格|绝对|必须|得|先|帮我|对外)保密(?!的|协议|等级|级|期|局|性|字段|条款|模式|柜|措施|制度|培训)|(?:这件?|这个?|此|那件)事情?(?:要|得|先|需要?|请|还|仍)?(?:保密|是秘密)|^保密\s*[，,：:。！!]|(?:这|此|以下|下面|接下来|刚才)(?!不|并?非)[^，,。；不非]{0,8}?(?:机密|绝密|秘密|保密|私密)(?:信息|内容|消息|的事?)?(?=\s*(?:$|[，,。：:；;！!）)]))'
+      - '(?:私下|私底下|悄悄|偷偷)(?:里)?(?:跟你|和你|告诉你|对你|说一句|讲一句)|(?:我|咱)们?(?:俩|两个?)?之间(?:说说|的?秘密|知道)|只(?:告诉|跟|和|对)你(?:一个人)?(?:说|讲)?|你知我知|你(?:自己)?知道就(?:行|好|可以)了?|(?:不要|不可|不得|不宜|不能|请勿|勿)外传|不外传|内部消息(?=\s*(?:$|[，,。：:！!]))|不(?:要)?留(?:痕迹?|记录)|阅后即焚(?=\s*(?:$|[，,。！!]))|(?:别|不要)(?:跟|和|对|告诉)(?:别人|任何人|其他人)'
+      - '(?:^|[，,。：:；;！!\s]|请|你|就|那就|都)(?:忘(?:掉|记|了)(?:它|这(?!么|样|里)|那(?!么|样|里)|刚才|刚刚|上一?[条句面]|前面|我(?:刚|说|上一)|吧)|忘掉\s?[我这那刚上前它以]|(?:把|将)(?:这|那|刚|上|前|我|它)[^，,。；]{0,14}?(?:忘(?:了|掉|记)|从(?:你的?)?记忆[里中]?(?:删|抹|清)[除掉去]?)|(?:删|抹|清除?)掉?(?:关于|你)?[^，,。；]{0,12}记忆(?!体|泄|缓存|库|模块|文件))'
+      - '(?:^|[,;.!?(—-]\s?|\b(?:please|but|and|so) )(?:don''t|do not|never) (?:save|store|record|remember|memori[sz]e|retain)(?=\s*(?:$|[.!]))|\b(?:don''t|do not|never|not) (?:to )?(?:add|include|put|file|enter|take|commit|write) (?:this|that|it|these|any of (?:this|it)|what i\b[^,.;]{1,24}?)(?: down)? (?:in|into|to|on) (?:your |the |any |agent )?(?:long-term )?(?:memor(?:y|ies)\b(?! leak)|notes?\b|records?\b(?! (?:type|store)))'
       - '\b(?:exclude|omit|leave|keep|hold) (?:this|that|it|these|all this|what i\b[^,.;]{1,24}?|everything)(?: out)? (?:from|out of|of|off) (?:your |the |agent |all )?(?:long-term )?(?:memor(?:y|ies)\b|notes\b|records?\b)|\bskip (?:saving|storing|recording|remembering|noting) (?:this|that|it)\b|\bforget (?:it|this|that|all (?:of )?this) (?:afterwards?|later|again|right away|immediately|as soon as|once you|after you)\b'
       - '\bmum''?s the word|\bunder your hat\b|\bears only\b|\bhush[- ]hush\b|\b(?:not|never|n''t) (?:to )?(?:leave|go beyond|get out of) (?:this|the|our) (?:room|chat|session|house|building|conversation|circle)\b|\bdon''?t let (?:this|that|it) (?:get|leak|slip) out\b|\bkeep (?:quiet|silent|mum|schtum) (?:about|on) (?:this|that|it)\b|\b(?:tell|telling|told|say|saying|mention\w*|share|sharing)(?: you)?(?: this| that)? (?:privately|confidentially|in private|in secret|secretly)\b|(?:^|[.!?] )(?:privately|confidentially|in private|classified|entre nous)\s*[,:]'
       - '\b(?:nothing|none|not a word|no part) (?:of|from) (?:this|it|that|what i\b[^.,]{0,20})\b.{0,40}\b(?:memor|notes?\b|records?\b|saved|stored|kept|remembered|written|logged)|\bno (?:record|records|note|notes|logs?|logging|trace|saving|storing|recording) (?:of|on|for) (?:this|that|it|what i)\b(?! (?:[\w-]+)(?:$|[,.; ])(?<!please)(?<!said))|\b(?:don''t|do not|never) (?:keep|make|take|leave) (?:any |a )?(?:record|records|note|notes|logs?|trace|traces|memory)(?:s)? (?:of|on|about) (?:this|that|it|what i)\b(?! (?:file|field|value|path|endpoint))|(?:^|[,.;:(] ?|\b(?:is|this|that|but) )not for (?:the|your) (?:record|notes|memory)\b'
-      - '(?:^|[，,。：:；;、！!？?（(\s]|请|先|暂时|暂|也|都|可|就|千万|你|但|务必|那|所以)(?:别|不要|勿|请勿|不用|不必|不许|不准|甭|无需|不能|不得|不)(?:再|给我|帮我|对外|往外){0,2}(?:外传|声张|透露|泄露|泄漏|外泄|说出去|说漏嘴|公开|外说|张扬|让(?:任何|别的?|其他|外)人(?:知道|听到)|告诉(?:任何|别的?|其他|外)人|写(?:下来|进(?:去|笔记|记忆|备忘))|(?:放|加|存|录|收)(?:进|到|入)(?:去|你?的?记忆|笔记)|入库)(?:出去|给(?:别|任何|外)人|给外界)?(?:了|啊|哈|哦|吧)?(?=\s*(?:$|[，,。：:；;！!？?）)]))'
-      - '(?:看|听|说|记|读)(?:完|过|了)就(?:忘|算)了?|当(?:我|你|作)?没(?:听见|听到|看到|看见)(?:过)?|烂在(?:你)?肚子里|天知地知|(?<!不)涉密|(?<!不)(?:属于|是)(?:商业|公司|内部|核心|最高)?(?:机密|绝密|秘密)(?=\s*(?:$|[，,。；！!]))|(?:说|讲|告诉)(?:你)?(?:一)?个秘密|(?:^|[。！!，,])\s?秘密\s?[：:，]|(?:就|只有?)?(?:我们|咱们?|你我)(?:俩|两个?人?|之间|自己)知道|(?<!不)(?:别|不要|不许|不准|请勿|勿)(?:记|存|录)(?=\s*(?:$|[，,。：:；;！!]))'
+      - '(?:^|[，,。：:；;、！!？?（(\s]|请|先|暂时|暂|也|都|可|就|千万|你|但|务必|那|所以)(?:别|不要|勿|请勿|不用|不必|不许|不准|甭|无需|不能|不得)(?:再|给我|帮我|对外|往外){0,2}(?:外传|声张|透露|泄露|泄漏|外泄|说出去|说漏嘴|公开|外说|张扬|让(?:任何|别的?|其他|外)人(?:知道|听到)|告诉(?:任何|别的?|其他|外)人|写(?:下来|进(?:去|笔记|记忆|备忘))|(?:放|加|存|录|收)(?:进|到|入)(?:去|你?的?记忆|笔记)|入库)(?:出去|给(?:别|任何|外)人|给外界)?(?:了|啊|哈|哦|吧)?(?=\s*(?:$|[，,。：:；;！!？?）)]))'
+      - '(?:看|听)(?:完|过|了)就(?:忘了?|算了)(?=\s*(?:$|[，,。！!吧啊]))|(?:说|记|读)(?:完|过|了)就忘了?(?=\s*(?:$|[，,。！!吧啊]))|当(?:我|你|作)?没(?:听见|听到|看到|看见)(?:过)?(?=\s*(?:$|[，,。！!吧啊]))|烂在(?:你)?肚子里|天知地知|(?<!不)涉密(?=\s*(?:$|[，,。：:！!]))|(?<!不)(?:属于|是)(?:商业|公司|内部|核心|最高)?(?:机密|绝密|秘密)(?=\s*(?:$|[，,。；！!]))|(?:说|讲|告诉)(?:你)?(?:一)?个秘密|(?:^|[。！!，,])\s?秘密\s?[：:，]|(?:就|只有?)?(?:我们|咱们?|你我)(?:俩|两个?人?|之间|自己)知道|(?<!不)(?:别|不要|不许|不准|请勿|勿)(?:记|存|录)(?=\s*(?:$|[，,。：:；;！!]))'
       - '\boff the books\b|(?:^|[,.(] ?|\b(?:strictly|is) )off[- ]record\b(?! mode)|\((?:strictly |highly )?confidential\)|(?:别|不要|不用|不必|请勿)记忆(?:这|那|上|下|它|我)|(?:^|[.!?,;:] ?)(?:this (?:is )?)?not to be (?:saved|stored|recorded|remembered|kept|written down|shared|repeated|disclosed|noted|logged)\s*(?:$|[,.:;!—-]|please)|\b(?:don''t|do not|never) (?:hold on|hang on) to (?:this|that|it)(?=\s*(?:$|[,.;!]))|\b(?:don''t|do not|never) (?:save|store|record|keep) (?:the fact )?that (?:we|i|my|our|he|she|they|the)\b|\b(?:erase|delete|remove|unsay) (?:what|everything|all) i (?:just )?(?:said|told|mentioned)\b|\b(?:don''t|do not|never) make (?:a|any) (?:memory|memories|note|record) (?:of|from|about)\b|\bi(?:''d| would) (?:like|want) (?:this|that|it) (?:not to be |to not be |kept out |off )'
       - '(?:这|此|以下|下面|上面|那)(?:个|条|句|段|些|事|话|内容|消息|信息)?(?:就|都|也|先|请)?(?:别|不要|勿|请勿|不用|不必|不许|不准|无需|不能|不得|不)(?:再)?(?:入库|存储|存档|记录|留存|记忆|保留)(?=\s*(?:$|[，,。：:；;！!]))|(?:^|[，,。：:；;！!\s]|请|先|也|都|千万)(?:别|不要|勿|请勿|不用|不必|不许|不准|无需|不得)(?:再)?(?:存储|留存|入库)(?=\s*(?:$|[，,。：:；;！!]))|不能(?:记|存|说|外传)的(?=\s*(?:$|[，,。：:；;！!事话]))|(?:^|[。！!，,])\s?(?:私密|机密|绝密)\s?[：:]|(?:这|上面|刚才)[^，,。；]{0,4}?(?:对话|聊天|段话|句话|些话)[^，,。；]{0,8}?(?:后|完)?(?:请|就|都)?(?:删除|删掉|清除|清空|抹掉|忘掉|忘记)(?=\s*(?:$|[，,。：:；;！!]))'
     said_before:            # with a private sign: it is meant of the turn before as well
@@ -8352,6 +8352,10 @@ class Store:
         if old and edited.content != old.content and [one["content"] for one in history[-1:]] != [old.content]:
             history = (*history, {"content": old.content, "at": stamp(self._now())})      # unless a cut-short commit wrote it
             said_at = stamp(self._now()) if said_at and said_at == old.said_at else said_at
+        if said_at and age(said_at, self._now()) is None:
+            self.warn(f"store/{id}.md: said_at cannot be read and was left out")
+            said_at = None
+        said_at = said_at and in_utc(said_at)
         return replace(edited, id=id, category=category, room=room, history=history, said_at=said_at,
                        importance=min(10, max(1, edited.importance)), access_count=max(0, edited.access_count),
                        created_at=edited.created_at or (old.created_at if old else stamp(self._now())))
@@ -10194,10 +10198,8 @@ class RuleDigester:
 
     def digest(self, text: str) -> list[Fact]:
         """The facts of a note or a conversation, in the order they were said."""
-        turns = list(self._turns(without_blocks(text.lstrip("\ufeff"), "\n")))
-        silent = self.silent(turns)
-        unkept = squeezed("\n".join(turns[at][1] for at in sorted(silent)))
-        turns = [(role, "" if at in silent else said) for at, (role, said) in enumerate(turns)]
+        turns, passed = self._heard(text)
+        unkept = squeezed("\n".join(passed))
         notes: list[_Note] = []
         asked: list[_Statement] = []                          # what the assistant said just before
         since, pasted = 0, False                              # where the user spoke before; whether a text was handed over there
@@ -10233,9 +10235,20 @@ class RuleDigester:
 
     def aloud(self, text: str) -> str:
         """A note or a conversation without the turns that a person said not to keep; as it is where nobody said so."""
+        turns, passed = self._heard(text)
+        whole = turns[0][1] if len(turns) == 1 else "\n".join(f"{role}: {said}" for role, said in turns if said)
+        return whole if passed else text
+
+    def _heard(self, text: str) -> tuple[list[tuple[str, str]], list[str]]:
+        """The turns of a text, empty where nobody is to keep them, and what stood there.  In a note, which has no turns, a
+        paragraph counts for one."""
         turns = list(self._turns(without_blocks(text.lstrip("\ufeff"), "\n")))
-        silent = self.silent(turns)
-        return "\n".join(f"{role}: {said}" for at, (role, said) in enumerate(turns) if at not in silent) if silent else text
+        parts = _pattern(r"\n\s*\n").split(turns[0][1]) if len(turns) == 1 else [said for _, said in turns]
+        silent = self.silent([("user", part) for part in parts] if len(turns) == 1 else turns)
+        passed = [part for at, part in enumerate(parts) if at in silent]
+        if passed and len(turns) == 1:
+            return [("user", "\n\n".join(part for at, part in enumerate(parts) if at not in silent))], passed
+        return [(role, "" if at in silent else said) for at, (role, said) in enumerate(turns)], passed
 
     def silent(self, turns: Sequence[tuple[str, str]]) -> set[int]:
         """The places of the turns, (role, text), that a person said not to keep, and of the answers to them."""
@@ -10811,7 +10824,10 @@ class AgentMemory:
             for id in found:
                 memory = draft.memories[id]
                 for link in memory.conflicts:
-                    if other := draft.memories.get(link["memory_id"]):
+                    if (other := draft.memories.get(link["memory_id"])) and other.id in found:
+                        raise UsageError(f"{id} and {other.id} contradict each other",
+                                         "verify one of them, or `conflicts --dismiss ID` lets both stand")
+                    if other:
                         flags = tuple(dict.fromkeys((*other.flags, "superseded")))
                         other = replace(unlinked(other, id), flags=flags)
                         draft.put(replace(other, updates=(*other.updates, id)))              # by which it is superseded
@@ -11798,6 +11814,7 @@ class AgentMemory:
     def _brought_back(self, draft: Draft, memory: Memory, overwrite: bool) -> str:
         """A row of an export, exactly as it was; one that commands its reader is quarantined unless the row says released."""
         known = draft.memories.get(memory.id)
+        memory = replace(memory, said_at=in_utc(memory.said_at)) if memory.said_at else memory
         self._check_row(memory)
         judged = self._judged(memory)
         if "quarantined" in judged.flags and "released" not in memory.flags and "quarantined" not in memory.flags:

@@ -4988,10 +4988,19 @@ class OffTheRecord(unittest.TestCase):
                      "X. Write \"don't save this\" on the button.", "> don't save this\nX",
                      "X. Don't publish this package yet.", "keep this out of the hot path. X", "X, forget the old parser",
                      "X，密钥不要公开", "X，不要写进数据库", "X，别让别人改这个文件",
+                     "X. Don't log it, just raise.", "secret, configmap and deployment are in place. X",
+                     "Forget this approach, X", "Between us we have three reviewers. X", "Cache-Control: do not store. X",
+                     "This is sensitive, so we round. X", "内部消息队列用 RabbitMQ，X", "读完就算一次命中，X",
+                     "保密的字段先加密，X", "API 先不公开，X", "忘掉 Webpack，X",
+                     "前端自己知道就行，X", "当没看到返回值就重试，X", "清空记忆缓存，X",
                      "别忘了，X", "日志不要记录手机号，X", "X，这个字段不要保存到数据库", "保密协议签了，X", "不用保密，X",
                      "记一下：X"]:
             with self.subTest(said):
                 self.assertNotEqual(found(f"User: {said.replace('X', self.FACT[said.isascii()])}"), [])
+
+    def test_in_a_note_it_silences_its_paragraph(self) -> None:
+        self.assertEqual(found("the port is 8081\n\noff the record: we decided to lay off ten people\n\nwe decided to use Go"),
+                         [("config", "the port is 8081"), ("decision", "we decided to use Go")])
 
     def test_it_may_speak_of_the_turn_before_or_after(self) -> None:
         for before in ["don't save that", "don't save what I just told you", "这个别记", "刚才说的不要保存"]:
@@ -5049,6 +5058,25 @@ class Corrections(unittest.TestCase):
                 self.assertEqual(kept[:2], [("config", "The port is 4000"), ("decision", "Let's use Kafka for events")])
         for then in ["no, let's not", "算了，不用了"]:                  # the answer to a question
             self.assertEqual(len(found(f"User: {first}\nAssistant: ok. Shall I run the tests?\nUser: {then}")), 2)
+
+    INVENTED = [
+        ("We decided to deploy to AWS", ["should we move from AWS to GCP?", "don't migrate from AWS to GCP!", "wait, Monday",
+                                         "Bob said they moved from AWS to GCP", "what would it cost to move from AWS to GCP?"]),
+        ("我们决定用 Redis", ["要不要把 Redis 换成 Valkey？", "他们从 Redis 迁移到 Valkey 花了一年"]),
+        ("I prefer tabs in Go", ["in this Python file replace tabs with spaces"]),
+        ("We decided to use Redis for sessions", ["For the queue use Kafka, not Redis"]),
+        ("the timeout is 30 seconds", ["oops. 404"])]
+
+    def test_a_correction_invents_nothing(self) -> None:
+        for first, others in self.INVENTED:
+            for then in others:
+                with self.subTest(then):
+                    self.assertEqual([text for _, text in found(f"User: {first}\nUser: {then}")], [first])
+        for first, between, then in [("The API port is 8081", "3 tests fail", "no, 4"),
+                                     ("I prefer Go", "Deployed to Staging", "no, Production"),
+                                     ("我偏好用 tab", "我加了日志", "算了")]:
+            with self.subTest(then):
+                self.assertEqual(found(f"User: {first}\nAssistant: {between}\nUser: {then}")[0][1], first)
 
     def test_use_this_not_that_is_a_decision_and_a_change_of_code_is_none(self) -> None:
         for said in ["we use pnpm, not npm", "we use pnpm instead of npm", "我们不用 Kafka，用 Pulsar", "项目用 yarn，不要用 pnpm"]:
@@ -6367,6 +6395,32 @@ class When(Spec):
         with self.assertRaises(am.UsageError):
             self.memory.remember("the fair is soon", said_at="soon")
 
+    def test_a_time_beyond_the_calendar_breaks_nothing(self) -> None:
+        rows = [json.dumps({"text": f"gate {at} is {at * 7}", "said_at": at_time}) for at, at_time in enumerate((
+            "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+14:00", "banana"))]
+        done = self.memory.import_rows(rows)
+        self.assertEqual((done.added, [one.line for one in done.refused]), (2, [3, 4]))
+        for zone in ("-11:30", "+13:00"):
+            memory = self.reopen(config={"retrieval": {"days": zone}})
+            self.assertEqual((len(memory.list()), len(memory.recall("gate 0", touch=False)) > 0), (2, True))
+            self.assertEqual(len(memory.recall("what happened today", touch=False)), 0)
+        id = self.memory.list()[0].id
+        path = self.root / "store" / f"{id}.md"
+        path.write_text(re.sub("said_at: .*", "said_at: banana", path.read_text(encoding="utf-8")), encoding="utf-8")
+        os.utime(path)
+        memory = self.reopen()
+        self.assertIsNone(memory.get(id).said_at)
+        self.assertIn("said_at cannot be read", " ".join(memory.warnings))
+
+    def test_a_row_of_an_export_tells_its_time_in_utc(self) -> None:
+        late = self.memory.remember("the api port is 8090", said_at="2026-08-10T04:00:00+00:00").id
+        row = {**self.index()[0], "id": "mem_20260810_000000_aaaa", "content": "the api port is 8080",
+               "said_at": "2026-08-10T00:30:00-05:00"}
+        self.memory.import_rows([json.dumps(row)])
+        self.assertEqual(self.memory.get("mem_20260810_000000_aaaa").said_at, "2026-08-10T05:30:00+00:00")
+        self.assertEqual(self.memory.recall("api port", touch=False)[0].id, "mem_20260810_000000_aaaa")
+        self.assertNotEqual(late, "")
+
     def test_an_older_wording_that_comes_in_late_does_not_replace_the_newer(self) -> None:
         kept = self.memory.remember("we deploy the gateway on Fridays, always", said_at="2026-08-14T08:00:00+00:00").id
         again = self.memory.remember("We deploy the gateway on Fridays always", said_at="2026-08-10T08:00:00+00:00")
@@ -6399,7 +6453,10 @@ class When(Spec):
              "what happened on Friday": "2026-08-14", "周日发生了什么": "2026-08-16", "what happened on Monday": "2026-08-17",
              "what happened in November": ("2025-11-01", "2025-11-30"), "8月发生了什么": ("2026-08-01", "2026-08-31"),
              "what happened in 2025": ("2025-01-01", "2025-12-31"), "what did May say": None, "12月31日": "2025-12-31",
-             "what happened on 2026-02-30": None, "which port": None}
+             "what happened on 2026-02-30": None, "which port": None,
+             "what happened since 2026-08-10": ("2026-08-10", "2026-08-17"),
+             "what happened before 2026-08-10": ("1970-01-01", "2026-08-09"), "8月10日之前": ("1970-01-01", "2026-08-09"),
+             "what happened until August 10": ("1970-01-01", "2026-08-10"), "8月10日以来": ("2026-08-10", "2026-08-17")}
 
     def test_a_day_that_is_written_out_is_known(self) -> None:
         for text, days in self.NAMED.items():
@@ -8836,6 +8893,12 @@ class Commands(Spec):
                 self.assertEqual(len(self.say("list", "--json", *words.split()).json["data"]), expected)
         self.assertIn("`list` takes --since", self.say("recall", "--since", "today").err)
         self.assertEqual(self.say("list", "--since", "noon").code, 2)
+
+    def test_two_that_contradict_each_other_are_not_both_verified_at_once(self) -> None:
+        ids = [self.memory.remember(f"the api port is {port}").id for port in (8080, 8090)]
+        ran = self.say("verify", *ids)
+        self.assertEqual((ran.code, ran.err.splitlines()[0]), (2, f"error: {ids[0]} and {ids[1]} contradict each other"))
+        self.assertEqual([memory.execution_verified for memory in self.memory.list()], [False] * 2)
 
     def test_several_are_verified_in_one_change_or_none_is(self) -> None:
         ids = [self.memory.remember(f"the {what} is upstairs").id for what in ("printer", "lift", "kitchen of the canteen")]

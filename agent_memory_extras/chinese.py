@@ -218,6 +218,9 @@ try again in a second ⇒ 一秒后再试
 store/{}.md cannot be read: {} ⇒ store/{}.md 无法读取：{}
 {} is a directory in the place of a page, and was left as it is ⇒ {} 是一个目录，占了页面的位置，已原样保留
 store/{}.md cannot be read and was left as it is: {} ⇒ store/{}.md 无法读取，已原样保留：{}
+store/{}.md: said_at cannot be read and was left out ⇒ store/{}.md：said_at 读不懂，已略去
+{} and {} contradict each other ⇒ {} 与 {} 互相矛盾
+verify one of them, or `conflicts --dismiss ID` lets both stand ⇒ 请只验证其中一条；或用 `conflicts --dismiss ID` 让两条并存
 its id is {} ⇒ 它的 id 是 {}
 it has no text ⇒ 没有正文
 index.json was missing and was rebuilt from {} pages ⇒ index.json 不见了，已从 {} 个页面重建

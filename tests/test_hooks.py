@@ -625,11 +625,14 @@ class Projects(unittest.TestCase):
         (home / "tree" / ".git").write_text("gitdir: elsewhere\n")
         (home / "fix").mkdir()
         (home / "fix" / ".git").write_text(f"gitdir: {home}/shop/.git/worktrees/fix\n")
+        (home / "shop" / "inner").mkdir()
+        (home / "shop" / "inner" / ".git").write_text("gitdir: ../.git/worktrees/inner\n")
         before = os.environ.get("HOME")
         os.environ["HOME"] = str(home)
         self.addCleanup(os.environ.pop, "HOME") if before is None else self.addCleanup(os.environ.update, HOME=before)
         for cwd, project in (("shop", "shop"), ("shop/src/deep", "shop"), ("shop/", "shop"), ("notes/today", "today"),
-                             ("gone/away", "away"), ("tree", "tree"), ("fix", "shop"), ("", None), (".", None)):
+                             ("gone/away", "away"), ("tree", "tree"), ("fix", "shop"), ("shop/inner", "shop"), ("", None),
+                             (".", None)):
             with self.subTest(cwd):
                 self.assertEqual(am.project_of(f"{home}/{cwd}"), project)
         for cwd in ("", "/", "//", "shop", "C:\\shop"):

@@ -5146,10 +5146,11 @@ class Expected:
 
         raised = dict(scores)
         for id in sorted(known, key=when.__getitem__):               # of two changes the later comes before the earlier
-            changes = self._tells_of_change(known[id].content)
-            before = [raised[old] for old in known if when[old] < when[id]
-                      and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old] + 1e-9
-                      and (changes or known[old].id in known[id].updates or scores[id] > scores[old] - 1e-9)
+            older = [old for old in known if when[old] < when[id]
+                     and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old] + 1e-9]
+            changes = bool(older) and self._tells_of_change(known[id].content)
+            before = [raised[old] for old in older
+                      if (changes or known[old].id in known[id].updates or scores[id] > scores[old] - 1e-9)
                       and words_of(old) <= words_of(id)]
             if before:
                 raised[id] = 1.001 * max(before)

@@ -500,6 +500,11 @@ class Hit(Record):
     said_at: str | None = None
     why: Mapping[str, Any] | None = None           # where it was asked for: what made the score
 
+    @property
+    def said(self) -> str:
+        """When it was said, as `Memory.said`."""
+        return self.said_at or self.created_at
+
 
 class Recall(Record):
     """The answer to a query; it iterates over its results and indexes them."""
@@ -5635,13 +5640,9 @@ class Calendar:
 
     def day(self, written: str) -> str:
         """The day of a written time, as 2026-08-17; what stands at its beginning where it tells no time."""
-        try:
-            then = self._datetime.fromisoformat(written) if len(written) > 10 else None
-        except ValueError:
-            then = None
+        then = _read_time(written) if len(written) > 10 else None
         if then is None:
             return written[:10]
-        then = then if then.tzinfo else then.replace(tzinfo=self._utc)
         try:
             return str(then.astimezone(self._zone).isoformat())[:10]
         except (OverflowError, ValueError, OSError):         # the first or last day there is
@@ -5676,10 +5677,10 @@ def in_utc(written: str) -> str:
 
 def _read_time(written: str | None) -> datetime | None:
     """A written time, of UTC where it names no zone; None when it is none."""
-    from datetime import UTC, datetime
+    datetime, utc = _dates()
     try:
         then = datetime.fromisoformat((written or "").replace("Z", "+00:00"))
-        return then.astimezone(UTC) if then.tzinfo else then.replace(tzinfo=UTC)
+        return (then if then.tzinfo else then.replace(tzinfo=utc)).astimezone(utc)      # type: ignore[no-any-return]
     except (ValueError, AttributeError, OverflowError):          # 0001-01-01T00:00+14:00 lies before the first day
         return None
 
@@ -9948,19 +9949,18 @@ _ORDINALS = (("first", "former", "1", "a", "第一个", "第一种", "前者", "
              ("second", "latter", "2", "b", "第二个", "第二种", "后者", "后一个"))
 _NAMING = r"[A-Za-z0-9_](?:[A-Za-z0-9_.+#:/@%'-]*[A-Za-z0-9_+#%])?"
 _OLD, _NEW = rf"[`'\"]?(?P<old>{_NAMING})[`'\"]?", rf"[`'\"]?(?P<new>{_NAMING})[`'\"]?"
-# What says that one name or number stands in the place of another.
+# What says that one name or number stands in the place of another, and whether it tells of a move: what was there before is over.
 _REPLACING = (
-    rf"(?i)\b(?:switch|mov|migrat|chang|go|went|port)\w*\b[^,.;]{{0,30}}? from {_OLD} to {_NEW}",
-    rf"(?i)\breplac(?:e|ed|ing) {_OLD} (?:with|by) {_NEW}",
-    rf"(?i){_NEW},? (?:and )?(?:not|instead of|rather than) (?:on |in |to |at |from )?{_OLD}(?=$|[\s,.;!])",
-    rf"(?i)\b(?:not|instead of|don't use) {_OLD},? (?:but |it's |it is |use |we use ){{0,2}}{_NEW}$",
-    rf"(?i)(?:不是|不用|别用|不要用|没用)\s*{_OLD}\s*[，,]?\s*而?(?:是|改?用|要用)\s*{_NEW}",
-    rf"(?i)(?:用|是|改成|改为)\s*{_NEW}\s*[，,]?\s*而?(?:不是|不用|别用|不要用)\s*{_OLD}",
-    rf"(?i)用\s*{_NEW}\s*(?:来)?(?:代替|替代|替换掉?|取代|换掉)\s*{_OLD}",
-    rf"(?i)(?:从|把|将)\s*{_OLD}\s*(?:都|全部)?(?:换|改|切|切换|迁|迁移|升|升级|转|搬)(?:到|成|为|至)\s*{_NEW}",
+    (rf"(?i)\b(?:switch|mov|migrat|chang|go|went|port)\w*\b[^,.;]{{0,30}}? from {_OLD} to {_NEW}", True),
+    (rf"(?i)\breplac(?:e|ed|ing) {_OLD} (?:with|by) {_NEW}", True),
+    (rf"(?i){_NEW},? (?:and )?(?:not|instead of|rather than) (?:on |in |to |at |from )?{_OLD}(?=$|[\s,.;!])", False),
+    (rf"(?i)\b(?:not|instead of|don't use) {_OLD},? (?:but |it's |it is |use |we use ){{0,2}}{_NEW}$", False),
+    (rf"(?i)(?:不是|不用|别用|不要用|没用)\s*{_OLD}\s*[，,]?\s*而?(?:是|改?用|要用)\s*{_NEW}", False),
+    (rf"(?i)(?:用|是|改成|改为)\s*{_NEW}\s*[，,]?\s*而?(?:不是|不用|别用|不要用)\s*{_OLD}", False),
+    (rf"(?i)用\s*{_NEW}\s*(?:来)?(?:代替|替代|替换掉?|取代|换掉)\s*{_OLD}", True),
+    (rf"(?i)(?:从|把|将)\s*{_OLD}\s*(?:都|全部)?(?:换|改|切|切换|迁|迁移|升|升级|转|搬)(?:到|成|为|至)\s*{_NEW}", True),
 )
 _EMPTY_CHARACTERS = frozenset("我你他她它们的了好在是把就也都用要来去这那个已有不没会吧啊呢")
-_MOVING = (0, 1, 6, 7)                  # of these, those that tell of a move: what was there before is over
 _NO_VALUE = frozenset((
     "the", "a", "an", "this", "that", "it", "me", "you", "just", "only", "yet", "sure", "very", "so", "in", "on", "at", "all",
     "now", "much", "many", "here", "there", "them"))
@@ -10350,17 +10350,19 @@ class RuleDigester:
                 turns: tuple[int, int]) -> bool:
         """Take what a sentence replaces out of what is known; whether nothing else is to be kept of it."""
         mended = False
-        for at, pair in enumerate(_pattern(pattern).search(said.text[:self._length]) for pattern in _REPLACING):
+        for pattern, moves in _REPLACING:
+            pair = _pattern(pattern).search(said.text[:self._length])
             # What is only asked for, or told of others, replaces nothing: it is a correction, a fact, or all there is.
             if not pair or not (slip or fact or len(pair[0].strip()) > len(said.text.strip()) - 2 and not self._asks(said)):
                 continue
             old, new = pair["old"].casefold(), pair["new"].casefold()
             if old in _NO_VALUE or new in _NO_VALUE:
                 continue
-            told = slip or not fact or at in _MOVING and not old[:1].isdigit() or _tokens_of(said.text) - {old, new} - _NO_VALUE
+            sure = slip or not fact or moves and not old[:1].isdigit()       # else both must speak of one thing besides
+            about = _tokens_of(said.text) - {old, new} - _NO_VALUE
             for note in [note for note in (notes if fact else _near(notes, turns)) if old in note.fact.content.casefold()]:
                 words = _tokens_of(note.fact.content)
-                if old in words and new not in words and (told is True or told & words):
+                if old in words and new not in words and (sure or about & words):
                     _put(notes, note, "" if fact else _instead(note.fact.content, pair["old"], pair["new"]))
                     mended = not fact
         if not slip or mended:
@@ -11872,26 +11874,30 @@ class AgentMemory:
         self._index()
         return learned
 
+    @cached_property
+    def _rule_digester(self) -> RuleDigester:
+        return RuleDigester(self.settings["digest"])
+
     def _facts(self, text: Clean) -> tuple[list[Fact], str, str | None, Mapping[str, Any] | None]:
         """The facts of a text, who found them, why it was not the model, and the tokens it used."""
         rules = self.settings["digest"]
         model, why = self._model(rules["llm"], self.settings.choice("DIGEST") or rules["mode"])
         if model is None or not text:
-            return RuleDigester(rules).digest(text), "rule", why, None
+            return self._rule_digester.digest(text), "rule", why, None
         breaker, facts = self._breaker(), list[Fact]()
         usage: dict[str, Any] = {}
         until = breaker.resting_until("digest")
         try:
             if until:
                 raise BackendDown(f"it rests until {until:%H:%M}: {breaker.reason('digest')}")
-            for piece in windows(RuleDigester(rules).aloud(text), rules["window"], rules["roles"]):
+            for piece in windows(self._rule_digester.aloud(text), rules["window"], rules["roles"]):
                 facts += model.digest(self.clean(piece))
                 usage = _added(usage, model.last_usage or {})
         except BackendDown as fault:
             if not until:
                 breaker.failed("digest", fault.message)
             why = f"the language model did not answer, rules were used: {fault.message}"
-            return RuleDigester(rules).digest(text), "rule", why, usage or None
+            return self._rule_digester.digest(text), "rule", why, usage or None
         breaker.reset("digest")
         return facts, "llm", None, usage or None
 
@@ -12184,7 +12190,7 @@ class AgentMemory:
         session = self.clean(session)                # as memories name it, and no secret of its own
         name, today = _talk_name(agent, session), stamp(self.now())[:10]
         turns = list(turns)
-        silent = RuleDigester(self.settings["digest"]).silent([(turn["role"], turn["text"]) for turn in turns])
+        silent = self._rule_digester.silent([(turn["role"], turn["text"]) for turn in turns])
         fresh = [{"session": session, "kept": today, "role": turn["role"], "text": self.clean(turn["text"]),
                   "seq": turn["seq"], "at": turn["at"]} for at, turn in enumerate(turns) if at not in silent]
         grown = {turn["seq"]: turn["text"] for turn in fresh}
@@ -12572,7 +12578,7 @@ def _mark(memory: Any, say: Say) -> str:
 def _one(memory: Any, say: Say, lead: str, limit: int) -> Iterator[str]:
     """A memory: a line of facts, then its text."""
     facts = [memory.room, say("importance {n}", n=memory.importance), _mark(memory, say),
-             say.day(memory.said_at or memory.created_at)]
+             say.day(memory.said)]
     if memory.project:
         facts.append(say("project {project}", project=say.harmless(memory.project)))
     if memory.source:

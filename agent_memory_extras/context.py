@@ -58,7 +58,7 @@ def block(memory: am.AgentMemory, kept: Iterable[am.Memory | am.Hit], chars: int
 
 def _marks(one: am.Memory | am.Hit, calendar: am.Calendar) -> str:
     """What a reader must know of a memory before it trusts it."""
-    known = [one.room, "verified" if one.execution_verified else "unverified", calendar.day(one.said_at or one.created_at), one.id]
+    known = [one.room, "verified" if one.execution_verified else "unverified", calendar.day(one.said), one.id]
     opposed = ", ".join(link["memory_id"] for link in one.conflicts)
     return ", ".join(known) + (f"; contradicted by {opposed}" if opposed else "")
 

@@ -332,6 +332,9 @@ class Record:
 
     def __init__(self, *values: Any, **named: Any) -> None:
         state, fields = vars(self), self._fields
+        if len(values) == len(fields) and not named:     # most are made so, and often
+            state.update(zip(fields, values))
+            return
         named.update(zip(fields, values))
         for field in fields:
             state[field] = named.pop(field) if field in named else getattr(type(self), field)      # or its name as an error
@@ -378,7 +381,12 @@ def in_short(value: object) -> str:
 
 def replace(record: R, **changes: Any) -> R:
     """The same record with some fields changed."""
-    return type(record)(**{**vars(record), **changes})
+    state = {**vars(record), **changes}
+    if len(state) > len(record._fields):
+        return type(record)(**state)                     # which says what field there is not
+    changed = object.__new__(type(record))
+    vars(changed).update(state)
+    return changed
 
 
 class Clean(str):
@@ -3909,9 +3917,9 @@ def _written(raws: list[bytes]) -> Iterator[str]:
 def _marks(reading: str) -> frozenset[str]:
     """What gates ask for: whole Latin words, their first two to four letters with a star, pairs of other characters."""
     words = set(_pattern("[a-z]+").findall(reading))
-    stars = {word[:size] + "*" for word in words for size in (2, 3, 4)}
-    pairs = set() if reading.isascii() else {*reading, *map(str.__add__, reading, reading[1:])}
-    return frozenset(words | stars | pairs)
+    stars = [word[:size] + "*" for size in (2, 3, 4) for word in words]
+    pairs = () if reading.isascii() else (*reading, *map(add, reading, reading[1:]))
+    return frozenset([*words, *stars, *pairs])
 
 
 def _pairs(section: Any, name: str) -> dict[int, int]:
@@ -4018,12 +4026,11 @@ class _Asked:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.counts = {char: text.count(char) for char in set(text)}
 
     @cached_property
     def _places(self) -> dict[str, int]:
         """Where each character stands, a bit for each place."""
-        places = dict.fromkeys(self.counts, 0)
+        places = dict.fromkeys(self.text, 0)
         for at, char in enumerate(self.text):
             places[char] |= 1 << at
         return places
@@ -4031,34 +4038,27 @@ class _Asked:
     def at_most(self, old: str, floor: float) -> float:
         """What the ratio of another level text to this one cannot exceed, ever closer, until it is below the floor.
 
-        Every matched character stands in both texts, in this one as often as `counts` tells, and all of them in one
-        order.  1,000 texts take 0.2 ms by their lengths, 3 µs each by the kinds of characters, 8 µs by their numbers,
-        15 µs by the longest common subsequence; the ratio 300 to 1,400 µs.
+        All matched characters stand in both texts in one order.  By their lengths 1,000 texts take 0.2 ms, by the longest
+        common subsequence one takes 15 µs; the ratio 300 to 1,400 µs.
         """
-        length, counts = len(old) + len(self.text), self.counts
+        length = len(old) + len(self.text)
         best = 2.0 * min(len(old), len(self.text)) / length
-        if best >= floor:
-            best = 2.0 * (len(self.text) - len(counts.keys() - old)) / length
-        if best >= floor:
-            best = 2.0 * sum(map(min, counts.values(), map(old.count, counts))) / length
-        if best >= floor:
-            best = 2.0 * self._in_common(old, floor * length / 2) / length
-        return best
+        return best if best < floor else 2.0 * self._in_common(old, floor * length / 2) / length
 
     def _in_common(self, old: str, needed: float) -> int:
         """The length of the longest common subsequence, or what it cannot exceed once that is less than is needed.
 
         Bit-parallel, a row of the table is one integer (Hyyrö 2004).
         """
-        places, every = self._places, (1 << len(self.text)) - 1
-        row, most = every, len(old)
-        for start in range(0, len(old), 16):
-            for char in old[start:start + 16]:
-                if met := row & places.get(char, 0):
-                    row = (row + met | row - met) & every
-            most = len(self.text) - row.bit_count() + max(0, len(old) - start - 16)
-            if most < needed:
-                break
+        place, every = self._places.get, (1 << len(self.text)) - 1
+        row, most, start, stop = every, len(old), 0, int(2 * (len(old) - needed)) + 1        # about where an unlike text fails
+        while start < len(old) and most >= needed:
+            for char in old[start:stop]:
+                met = row & place(char, 0)
+                row = row + met | row - met          # what flows over counts for nothing
+            row &= every
+            most = len(self.text) - row.bit_count() + max(0, len(old) - stop)
+            start, stop = stop, stop + 16
         return most
 
 
@@ -4473,6 +4473,7 @@ def tokenize_terms(text: str) -> list[str]:
 #     on May 8, 2023           @m5, @5-8, @y2023-5, @y2023; likewise 2023-05-08, 5月8日, and the day a memory was made
 
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
+_DATED = ("月", *(name[:3] for name in _MONTHS))           # one of them stands in a date, or a year
 _SHAPE = str.maketrans("abcdefghijklmnopqrstuvwxz", "vcccvcccvcccccvcccccvcccc")      # vowels and consonants; y is either
 _ENDS_2 = {"ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "abli": "able", "alli": "al",
            "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
@@ -4568,8 +4569,8 @@ def _dates_in(text: str) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
     """The dates in a text, written the ISO way, in English or in Chinese: where each begins and ends, and its year, month and day,
     0 where it does not say."""
     low = text.casefold()
-    if not _pattern(r"\d").search(low) and not any(name[:3] in low for name in _MONTHS):
-        return
+    if not any(map(low.__contains__, _DATED)) and not _pattern(r"(?:19|20)\d\d").search(low):
+        return                                             # the pattern below takes 30 µs for a text with other numbers
     for found in _written_dates().finditer(text):
         year, month, day, month_2, day_2, day_3, name, day_4, year_2, year_3 = found.groups()
         if name and not (day_3 or day_4 or year_2) and name.casefold() in ("may", "march", "mar", "dec") and name.islower():
@@ -4806,6 +4807,18 @@ class Asked(Record):
     parts: Mapping[str, Sequence[str]] = {}            # of a word with joints or humps: max_retry, max, retry
 
 
+class Telling(dict):                                  # type: ignore[type-arg]
+    """{gram: itself, or "" where it tells nothing}, worked out when it is asked for."""
+
+    def __init__(self, idle: frozenset[str], stop: frozenset[str]) -> None:
+        super().__init__()
+        self._idle, self._stop = idle, stop
+
+    def __missing__(self, gram: str) -> str:
+        telling = self[gram] = "" if self._idle.issuperset(gram) or gram in self._stop else gram
+        return telling
+
+
 class Analyzer:
     """How texts and queries become terms: the profile of the settings.  `seed` does as `tokenize_terms`."""
 
@@ -4815,8 +4828,10 @@ class Analyzer:
         self._families, self._rules = rules["irregular"], rules
         pairs = "" if self.seed else rules["traditional"]
         self._simple = {ord(pairs[at]): pairs[at + 1] for at in range(0, len(pairs) - 1, 2)}
+        self._traditional = frozenset(pairs[:len(pairs) // 2 * 2:2])
         # A new text is measured, and later indexed with all of its tail: 4,096 texts of an import, and one batch too many.
         self.counted = lru_cache(4096 + 512)(self._counted)
+        self._word, self._told = lru_cache(1 << 13)(self._terms_in), Telling(self._idle, self._stop)
 
     @cached_property
     def stamp(self) -> int:
@@ -4877,20 +4892,18 @@ class Analyzer:
     def _terms(self, text: str) -> Iterator[str]:
         for run, piece in _cut(compatible(text)):
             if run:
-                piece = piece.casefold().translate(self._simple)
-                for gram in (*piece, *(piece[at:at + 2] for at in range(len(piece) - 1))):
-                    if not self._idle.issuperset(gram) and gram not in self._stop:
-                        yield gram
+                piece = self._simplified(piece.casefold())
+                yield from filter(None, map(self._told.__getitem__, [*piece, *map(add, piece, piece[1:])]))
             else:
                 yield from self._word(piece, piece.isupper() and len(piece) > 1)      # IT, US: a stop word no more
 
-    def _word(self, word: str, named: bool) -> Iterable[str]:
+    def _terms_in(self, word: str, named: bool) -> Iterable[str]:
         """The terms of a word, each once: PostgreSQL is Postgres in one, and in its parts."""
         terms = _word_terms(word)
         if terms and not word.isalpha() and not word.isdigit():
             terms = list(dict.fromkeys([*terms, *_versions(terms[0])]))
         said = [term for term in map(_unaccented, terms) if term and (named or term not in self._stop)]
-        return dict.fromkeys([stem(self._irregular.get(term, term)) for term in said])
+        return tuple(dict.fromkeys([stem(self._irregular.get(term, term)) for term in said]))
 
     def matches(self, asked: Asked, memories: Mapping[K, Memory], lengths: Any, scale: Scale) -> Matches:
         """Where the terms of a query occur in memories nobody has indexed; `lengths` are the numbers of their terms.
@@ -4907,7 +4920,7 @@ class Analyzer:
         chunks: dict[str, list[str]] = {}                  # what each chunk between blanks has of them, for chunks repeat
         for id, memory in memories.items():
             text = compatible(memory.content)
-            spelt = text.casefold() if text.isascii() else text.casefold().translate(self._simple)
+            spelt = text.casefold() if text.isascii() else self._simplified(text.casefold())
             for term in grams:
                 if term in spelt:
                     # Overlaps count; no run ends inside a gram, so the text need not be cut.
@@ -4941,7 +4954,11 @@ class Analyzer:
     def folded(self, text: str) -> str:
         """A text as runs are cut from it: in NFKC, without case, and in simplified characters."""
         low = fold(text)
-        return low if low.isascii() else low.translate(self._simple)
+        return low if low.isascii() else self._simplified(low)
+
+    def _simplified(self, low: str) -> str:
+        """A text in simplified characters; to look at each of them takes four times as long as to see that there is none."""
+        return low if self._traditional.isdisjoint(low) else low.translate(self._simple)
 
     def telling(self, terms: Iterable[str]) -> list[str]:
         """Terms of a query that say what of a time is asked for: "what happened last week" asks for all of it."""
@@ -5848,6 +5865,30 @@ def names_in(text: str, question: bool) -> set[str]:
 
 # ── segments ──
 
+class Lately:
+    """What was made lately, up to so many bytes: of two generations the older goes when the younger is full.
+
+    Another thread may be asking: nothing is walked through, and at worst something is made twice.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most // 2, 0
+        self._young: dict[Any, Any] = {}
+        self._old: dict[Any, Any] = {}
+
+    def get(self, key: object, make: Callable[[], T]) -> T:
+        """What is kept under a key, made now where nothing is."""
+        found: T | None = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            made = make() if found is None else found
+            self._held += made.__sizeof__()
+            if self._held > self._most:
+                self._young, self._old, self._held = {}, self._young, made.__sizeof__()
+            self._young[key] = found = made
+        return found
+
+
 class Segment:
     """An inverted file over `count` documents from `first` on; `read(place, size)` gives its bytes.
 
@@ -5874,7 +5915,7 @@ class Segment:
             raise ValueError("no segment")
         self._asked = 0
         self._columns: dict[int, int] = {}                # those asked for lately, at most 32 MB of them
-        self._steps: dict[tuple[int, bytes], tuple[bytes, int]] = {}         # and 32 MB of these
+        self._lately = Lately(1 << 26)                    # what else was read for a query
 
     @classmethod
     def of(cls, data: bytes) -> Segment:
@@ -5950,14 +5991,12 @@ class Segment:
 
     def stepped(self, key: int, table: bytes) -> tuple[bytes, int]:
         """The column of a term's key, and the same translated by a table, as a big integer."""
-        found = self._steps.get((key, table))
-        if found is None:
-            column = self.column(key)
-            found = column, int.from_bytes(column.translate(table), "little")
-            if 2 * len(self._steps) * self.count > 1 << 25:
-                self._steps = {}                          # another thread may be asking
-            self._steps[key, table] = found
-        return found
+        column = self._lately.get(key, lambda: self.column(key))
+        return column, self._lately.get((key, table), lambda: int.from_bytes(column.translate(table), "little"))
+
+    def lately(self, kind: str, entry: int) -> array[int]:
+        """The `documents` or `codes` of an entry, perhaps as a query before found them."""
+        return self._lately.get((entry, kind), lambda: getattr(self, kind)(entry))
 
     def norm(self, number: int) -> int:
         """The squared norm of a document's local vector, before it is made a unit vector."""
@@ -6144,7 +6183,8 @@ def pair_keys(level: str) -> array[int]:
 
 
 def _levels(base: int, counts: Mapping[int, int]) -> list[int]:
-    first = [base | dimension << _TIMES | 1 for dimension in counts]
+    least = base | 1
+    first = [least | dimension << _TIMES for dimension in counts]
     more = [(base | dimension << _TIMES, times) for dimension, times in counts.items() if times > 1]
     return first + [key | level for key, times in more for level in range(2, min(times, (1 << _TIMES) - 1) + 1)]
 
@@ -6290,11 +6330,11 @@ class Listed(Mapping):                                # type: ignore[type-arg]
 
     @cached_property
     def _numbers(self) -> array[int]:
-        return self.segment.documents(self._entry)
+        return self.segment.lately("documents", self._entry)
 
     @cached_property
     def _codes(self) -> array[int]:
-        return self.segment.codes(self._entry)
+        return self.segment.lately("codes", self._entry)
 
     def steps(self, table: bytes) -> int:
         """How many steps of the score the term adds to each document at most, a byte for each; from now on the column is known."""
@@ -6307,6 +6347,12 @@ class Listed(Mapping):                                # type: ignore[type-arg]
 
     def __len__(self) -> int:
         return self._amount - len(self._gone)
+
+    def __contains__(self, number: object) -> bool:
+        place = number - self.segment.first if isinstance(number, int) else -1
+        if not self._entry or number in self._gone or not 0 <= place < self.segment.count:
+            return False
+        return self.column[place] > 0 if self.column else self._at(self.segment.first + place) >= 0
 
     def __iter__(self) -> Iterator[int]:
         return (number for number in self._numbers if number not in self._gone)
@@ -6341,6 +6387,12 @@ class Joined(Mapping):                                # type: ignore[type-arg]
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def __contains__(self, number: object) -> bool:
+        return any(number in part for part in self._parts)
 
     def __iter__(self) -> Iterator[int]:
         return (number for part in self._parts for number in part)
@@ -6568,7 +6620,7 @@ class Race:
     def _downward(self) -> Iterator[tuple[float, int]]:
         """The documents with what their score cannot exceed, the highest first, to a step."""
         step, columns = self._step, [(lane.start, lane.steps) for lane in self._lanes if lane.steps]
-        rare = _descending([pair for lane in self._lanes for pair in lane.bounds])
+        rare = _descending([lane.bounds for lane in self._lanes if lane.bounds])
         waiting = next(rare, None)
         for level in range(255, 0, -1) if columns else ():
             while waiting and waiting[0] >= level * step:
@@ -6606,8 +6658,8 @@ class Race:
             for number, share in part[term].items():
                 if number in sums or content and content[number - start]:
                     sums[number] = sums.get(number, 0.0) + weight * share
-        bounds = ([(total + every[number - start] * step + 1e-9, number) for number, total in sums.items()] if every else
-                  [(total + 1e-9, number) for number, total in sums.items()])
+        bounds = ({number: total + every[number - start] * step + 1e-9 for number, total in sums.items()} if every else
+                  {number: total + 1e-9 for number, total in sums.items()})
         return Lane(start, content, bounds, sums, held,
                     [(self._weights[term], term in self._content, listed.column, listed.known, listed.known.shift, listed, term)
                      for term, listed in common.items()], {term: part[term] for term in rare if len(part[term])})
@@ -6620,13 +6672,14 @@ class Race:
         return (int.from_bytes(every, "little") & content).to_bytes(len(every), "little")
 
 
-def _descending(pairs: list[tuple[float, int]]) -> Iterator[tuple[float, int]]:
-    """The pairs, the greatest first, sorted by and by, for most are never asked for."""
-    while pairs:
-        best = max(pairs)[0]
-        least = min(best, 0.75 * best)
-        yield from sorted([pair for pair in pairs if pair[0] >= least], reverse=True)
-        pairs = [pair for pair in pairs if pair[0] < least]
+def _descending(bounds: Sequence[Mapping[int, float]]) -> Iterator[tuple[float, int]]:
+    """(bound, document), the greatest first, sorted by and by, for most are never asked for."""
+    below = float("inf")
+    while best := max([bound for part in bounds for bound in part.values() if bound < below], default=0.0):
+        least = 0.75 * best
+        yield from sorted([(bound, number) for part in bounds for number, bound in part.items() if least <= bound < below],
+                          reverse=True)
+        below = least
 
 
 def _step_above(least: float) -> float:
@@ -6641,7 +6694,7 @@ class Lane(Record):
 
     start: int
     steps: bytes
-    bounds: Sequence[tuple[float, int]]
+    bounds: Mapping[int, float]
     rare: Mapping[int, float]                         # what its rare terms earn a document, exactly
     content: Collection[int]                          # the documents that have a rare content term
     common: Sequence[tuple[float, bool, bytes, Shares, int, Listed, str]]
@@ -7505,6 +7558,7 @@ class Draft:
         self.drops: list[str] = []
         self.lifted = False              # a person said again what had been forgotten
         self.by_hand: dict[str, Memory] = {}     # as their pages say, where nobody had looked at those yet
+        self.corpus: Corpus | None = None        # what new texts are compared with
 
     def put(self, memory: Memory) -> None:
         """Add a memory, or replace the one with its id."""
@@ -10770,7 +10824,9 @@ class AgentMemory:
 
     def _comparable(self, draft: Draft, made: Memory) -> list[Memory]:
         """All that may say the same as a text or contradict it, in the order of the store, and few others."""
-        shelf, corpus = draft.seen.memories, self._corpus(draft.seen, comparing=True)
+        if draft.corpus is None or draft.corpus.pile is None:        # to ask whether cache/ is as it was takes .07 ms
+            draft.corpus = self._corpus(draft.seen, comparing=True)
+        shelf, corpus = draft.seen.memories, draft.corpus
         wanted = Wanted(made.content, self.settings["deduplication"]["threshold"])
         asserted = self._entities(made.content)
         near = {number: shelf.at(number) for number in corpus.close_to(wanted, asserted)}
@@ -11470,14 +11526,14 @@ class AgentMemory:
     def _boosts(self, shelf: Shelf, named: Set[int], dated: Set[int]) -> tuple[Callable[[int], float], float]:
         """What the score of a document is multiplied by for what is known of it, and the most that this can be."""
         rules, hot = self._ranking, shelf.hot(self._ranking["hot_threshold"])
+        often, speaker, day = (float(rules.get(name, 1)) for name in ("hot_boost", "speaker", "dated"))      # `seed` has no others
 
         def factor(number: int) -> float:
-            boost = rules["hot_boost"] if hot(number) else 1.0
-            boost *= rules["speaker"] if number in named else 1.0
-            return float(boost * (rules["dated"] if number in dated else 1.0))
+            boost = often if hot(number) else 1.0
+            boost *= speaker if number in named else 1.0
+            return boost * (day if number in dated else 1.0)
 
-        most = max(1.0, rules["hot_boost"]) * (max(1.0, rules["speaker"]) if named else 1.0)
-        return factor, most * (max(1.0, rules["dated"]) if dated else 1.0)
+        return factor, max(1.0, often) * (max(1.0, speaker) if named else 1.0) * (max(1.0, day) if dated else 1.0)
 
     def _latest(self, numbers: Iterable[int], shelf: Shelf, categories: Collection[str]) -> list[tuple[int, float]]:
         """Documents without a score, those of these categories first, the latest first."""

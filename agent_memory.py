@@ -515,7 +515,7 @@ class Hit(Record):
 
 
 class Recall(Record):
-    """The answer to a query; it iterates over its results and indexes them."""
+    """The answer to a query; it iterates over its results, indexes and slices them."""
 
     query: str
     backend: str
@@ -531,8 +531,8 @@ class Recall(Record):
     def __len__(self) -> int:
         return len(self.results)
 
-    def __getitem__(self, key: int | str) -> Any:
-        return self.results[key] if isinstance(key, int) else super().__getitem__(key)
+    def __getitem__(self, key: int | slice | str) -> Any:
+        return super().__getitem__(key) if isinstance(key, str) else self.results[key]
 
 
 class Leaving(Record):
@@ -4556,9 +4556,14 @@ def _made_terms(day: str) -> list[str]:
     return _day_terms(int(day[:4]), int(day[5:7]), int(day[8:])) if _pattern(r"(?a:\d{4}-\d\d-\d\d)").fullmatch(day) else []
 
 
+def _month_names() -> str:
+    """A regular expression for the name of a month, whole or its first three letters."""
+    return "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS)
+
+
 @lru_cache(1)
 def _written_dates() -> re.Pattern[str]:
-    names, day, year = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS), r"(\d\d?)(?:st|nd|rd|th)?", r"((?:19|20)\d\d)"
+    names, day, year = _month_names(), r"(\d\d?)(?:st|nd|rd|th)?", r"((?:19|20)\d\d)"
     return _pattern(rf"(?i)(?<![\w.]){year}(?:[-/.]|年\s*)(\d\d?)(?:(?:[-/.]|月\s*)(\d\d?)(?!\d)|月|(?!\d))"
                     rf"|(?<!\d)(\d\d?)月(?:(\d\d?)[日号])?"
                     rf"|\b(?:{day}\s+(?:of\s+)?)?({names}|Sept)\b\.?(?:\s+{day}\b(?!:))?(?:,?\s+(?:of\s+)?{year}\b)?"
@@ -4602,6 +4607,7 @@ def undated(text: str) -> str:
 #     2 weeks ago, 两周前                 3 days to each side  last Friday, 上周五      that day
 #     last 2 weeks, 最近两周              from then to today   before …, … 之前         all before it
 #     since …, … 以来                     from then to today   until …                  to the end of it
+#     from … to …, between … and …, 从 … 到 …                  both and what lies between; of weekdays the last such
 #
 # Whose days they are a Calendar knows; the terms of the day a memory was made are those of UTC, as `created_at` is.
 
@@ -4609,6 +4615,10 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
             "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
 _TIMES_OF = ("day", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
+_TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through|and)\b|[-–—~]|到|至|和)\s*"
+_SIDES = {**dict.fromkeys(("since", "after", "from", "以来", "之后", "以后"), "since"), "until": "until", "till": "until",
+          **dict.fromkeys(("before", "之前", "以前"), "before")}
+_TO_COME = r"(?i)\b(?:will|shall|going to|upcoming|next)\b|下个?(?:周|星期|礼拜)|将[要会]|即将"
 
 
 def _month_after(year: int, month: int) -> date:
@@ -4676,50 +4686,126 @@ def when(query: str, today: str) -> tuple[str, Window | None]:
     spelt = low.casefold()
     if not any(map(spelt.__contains__, _TIMES_OF)) or not (found := _time_words().search(low)):
         return query, None
-    from datetime import date, timedelta
+    from datetime import date
     now, (side, *facts, side_zh) = date.fromisoformat(today), (text and text.casefold() for text in found.groups())
     span = _span_of(facts, now)
     if span is None:
         return query, None
     start, end = span
-    if side == "since" or side_zh == "以来":
-        end = max(now, end)
-    elif side or side_zh:
-        start, end = date(1970, 1, 1), start - timedelta(1) if side != "until" else end
-    return f"{low[:found.start()]} {low[found.end():]}".strip(), Window(start.isoformat(), end.isoformat())
+    begin, stop = found.span()
+    earlier = [(at, first) for at, to, first, _ in _days_in(low, now) if side in (None, "until") and first <= end
+               and _pattern(_TO if side is None else r"\s+").fullmatch(low, to, begin)]
+    if earlier:
+        begin, start = earlier[0]                        # from November 3 until yesterday
+    elif not side and not side_zh and (through := _through(low, stop, start, now)):
+        stop, end = through                              # 上周三到周五
+    else:
+        start, end = _on_side(side or side_zh, start, end, now)
+    return _less(low, begin, stop), Window(start.isoformat(), end.isoformat())
+
+
+def _through(low: str, at: int, start: date, now: date) -> tuple[int, date] | None:
+    """Where "… to Friday" ends that goes on at a place of a text, and its last day; None where nothing of the kind stands there."""
+    from datetime import timedelta
+    joint = _pattern(rf"(?i){_TO}").match(low, at)
+    if joint is None:
+        return None
+    ends: list[tuple[int, date]] = []
+    if (more := _time_words().match(low, joint.end())) and not more[1] and (span := _span_of(more.groups()[1:-1], now)):
+        ends.append((more.end(), span[1]))
+    elif weekday := _pattern(rf"(?i)({'|'.join(_DAYS)})\b|(?:周|星期|礼拜)([一二三四五六日天])").match(low, joint.end()):
+        ends.append((weekday.end(), start + timedelta((_weekday_of(*weekday.groups()) - start.weekday()) % 7)))
+    else:
+        ends += [(to, last) for begin, to, _, last in _days_in(low, now, start) if begin == joint.end()]
+    return ends[0] if ends and ends[0][1] >= start else None
+
+
+def _weekday_of(english: str | None, chinese: str | None) -> int:
+    return _DAYS.index(english.casefold()) if english else "一二三四五六日".index((chinese or "").replace("天", "日"))
+
+
+def _days_in(low: str, now: date, start: date | None = None) -> Iterator[tuple[int, int, date, date]]:
+    """The dates written out in a text: where each begins and ends, its first and its last day.  Where it names no year, that of
+    the date to which it goes on, else the last such that are not to come; or the first that do not end before `start`."""
+    from datetime import date, timedelta
+    dates = [*_dates_in(low)]
+    for (begin, end, (year, month, day)), (after, _, (year_2, month_2, day_2)) in zip(dates, [*dates[1:], (0, 0, (0, 0, 0))]):
+        if low[begin:end].isalpha() and not low[:begin].casefold().endswith("in "):
+            continue                                       # what April said
+        if not year and year_2 and _pattern(rf"(?i){_TO}").fullmatch(low, end, after):
+            year = year_2 - ((month, day) > (month_2, day_2))                # May 3 to May 8, 2023
+        for known in [year] if year else [now.year - ((month, day) > (now.month, now.day)), now.year, now.year + 1]:
+            try:
+                first = date(known, month or 1, day or 1)
+            except ValueError:
+                continue
+            last = first if day else _month_after(known, month or 12) - timedelta(1)
+            if year or start is None or last >= start:
+                yield begin, end, first, last
+                break
 
 
 def named_days(query: str, today: str) -> tuple[str, Window | None]:
     """A query without the dates that it writes out, and the days of the first: a day, a month, a year, or Friday; where it names
     no year, the last such that are not to come.  None where it names none."""
     low = compatible(query)
-    weekdays = rf"(?i)\bon ({'|'.join(_DAYS)})\b|(?:周|星期|礼拜)([一二三四五六日天])"
+    days = "|".join(_DAYS)
+    weekdays = (rf"(?i)\b(?:on|between|(since|from|before|until|till)) ({days})\b|\b({days})(?={_TO}(?:{days})\b)"
+                r"|(?<!下)(?<!下个)(?:周|星期|礼拜)([一二三四五六日天])(以来|之前|以前)?")
     weekday = _pattern(weekdays).search(low) if any(map(low.casefold().__contains__, ("day", "周", "期", "拜"))) else None
-    dates = [] if weekday else [*_dates_in(low)]
-    if not weekday and not dates:
+    dated = not weekday and any(_dates_in(low))
+    if not weekday and not dated:
         return query, None
     from datetime import date, timedelta
     now = date.fromisoformat(today)
     if weekday:
-        at = _DAYS.index(weekday[1].casefold()) if weekday[1] else "一二三四五六日".index(weekday[2].replace("天", "日"))
-        day = (now - timedelta((now.weekday() - at) % 7)).isoformat()
-        return f"{low[:weekday.start()]} {low[weekday.end():]}", Window(day, day)
-    for begin, end, (year, month, day_of_month) in dates:
-        if low[begin:end].isalpha() and not low[:begin].casefold().endswith("in "):
-            continue                                       # what April said
-        year = year or now.year - ((month, day_of_month) > (now.month, now.day))
-        try:
-            first = date(year, month or 1, day_of_month or 1)
-        except ValueError:
-            continue
-        last = first if day_of_month else _month_after(year, month or 12) - timedelta(1)
-        side, side_zh = low[:begin].casefold().split()[-1:], low[end:].lstrip(" 日号")
-        if side in (["since"], ["after"], ["from"]) or side_zh.startswith(("以来", "之后", "以后")):
-            last = max(now, last)
-        elif side in (["before"], ["until"], ["till"]) or side_zh.startswith(("之前", "以前")):
-            first, last = date(1970, 1, 1), first - timedelta(side == ["before"] or side_zh[:2] in ("之前", "以前"))
-        return undated(low), Window(first.isoformat(), last.isoformat())
+        if _pattern(_TO_COME).search(low):                   # what is to come is told by its word: nothing was made then
+            return query, None
+        side, one, other, chinese, side_zh = (text and text.casefold() for text in weekday.groups())
+        first, end = now - timedelta((now.weekday() - _weekday_of(one or other, chinese)) % 7), weekday.end()
+        if through := _through(low, end, first, now):
+            end, last = through
+            back = timedelta(7 if last > now else 0)         # "from Monday to Wednesday" is over
+            first, last = first - back, last - back
+        else:
+            first, last = _on_side(side or side_zh, first, first, now)
+        return _less(low, weekday.start(), end), Window(first.isoformat(), last.isoformat())
+    low = _with_months(low)
+    for begin, end, first, last in _days_in(low, now, now if _pattern(_TO_COME).search(low) else None):
+        side, side_zh = low[:begin].casefold().split()[-1:], low[end:].lstrip(" 日号")[:2]
+        if through := _through(low, end, first, now):
+            end, last = through
+        else:
+            first, last = _on_side(side_zh if side_zh in _SIDES else "".join(side), first, last, now)
+        return undated(_less(low, begin, end)), Window(first.isoformat(), last.isoformat())
     return query, None
+
+
+def _on_side(side: str | None, first: date, last: date, now: date) -> tuple[date, date]:
+    """The days that "since", "before" or the like make of a date."""
+    from datetime import date, timedelta
+    meant = _SIDES.get(side or "", "")
+    if meant == "since":
+        return first, max(now, last)
+    if meant:
+        return date(1970, 1, 1), last if meant == "until" else first - timedelta(1)
+    return first, last
+
+
+def _less(low: str, begin: int, end: int) -> str:
+    """A text without a piece of it, and what led to that: from, 从."""
+    head = _pattern(r"(?i)(?:\b(?:from|between)\s*|[从自])$").sub("", low[:begin])
+    return f"{head} {low[end:]}".strip()
+
+
+def _with_months(low: str) -> str:
+    """A text in which both ends of "November 3 to 5", "3-5 November", 11月3日到5日 have their month."""
+    names, day = _month_names(), r"(\d\d?)(?:st|nd|rd|th)?"
+    for pattern, whole in ((rf"(?i)\b{day}({_TO})(\d\d?(?:st|nd|rd|th)?\s+(?:of\s+)?({names}))\b", r"\1 \4\2\3"),
+                           (rf"(?i)\b({names})\.?\s+{day}({_TO}){day}(?![\d:.]|\s*(?:{names})\b)", r"\1 \2\3\1 \4"),
+                           (rf"(\d\d?)月(\d\d?)[日号]?({_TO})(\d\d?)[日号]", r"\1月\2日\3\1月\4日")):
+        low = _pattern(pattern).sub(whole, low)
+    return low
 
 
 def _chinese_number(text: str) -> int:
@@ -11509,6 +11595,8 @@ class AgentMemory:
         bare, named = named_days(rest, self._today())
         days = window or named or within
         if days is None or self._analyzer.asks(bare):
+            if window is None and named and len([*named.terms()]) > 1:       # no terms tell of what lies between two dates
+                return rest, named, False
             return rest, window, False
         return rest, days, True
 

@@ -6209,6 +6209,10 @@ class When(Spec):
         "过去年度预算": None, "can we deploy on Friday": None,
         "项目本周的进展": ("2026-11-30", "2026-12-06"), "上周会议": ("2026-11-23", "2026-11-29"),
         "9999 years ago": None, "the weekly report": None, "last but not least": None,
+        "上周三到周五": ("2026-11-25", "2026-11-27"), "上周三到上周五的会议": ("2026-11-25", "2026-11-27"),
+        "from Nov 3 until yesterday": ("2026-11-03", "2026-11-29"), "从11月3日到昨天": ("2026-11-03", "2026-11-29"),
+        "last Monday to yesterday": ("2026-11-23", "2026-11-29"), "yesterday and today": ("2026-11-29", "2026-11-30"),
+        "last week, and Redis": ("2026-11-23", "2026-11-29"), "from last Monday to the end": ("2026-11-23", "2026-11-23"),
     }
 
     def test_words_for_days_are_understood(self) -> None:
@@ -6456,7 +6460,29 @@ class When(Spec):
              "what happened on 2026-02-30": None, "which port": None,
              "what happened since 2026-08-10": ("2026-08-10", "2026-08-17"),
              "what happened before 2026-08-10": ("1970-01-01", "2026-08-09"), "8月10日之前": ("1970-01-01", "2026-08-09"),
-             "what happened until August 10": ("1970-01-01", "2026-08-10"), "8月10日以来": ("2026-08-10", "2026-08-17")}
+             "what happened until August 10": ("1970-01-01", "2026-08-10"), "8月10日以来": ("2026-08-10", "2026-08-17"),
+             "what happened from Monday to Wednesday": ("2026-08-10", "2026-08-12"), "周一到周三": ("2026-08-10", "2026-08-12"),
+             "between Friday and Sunday": ("2026-08-14", "2026-08-16"), "Saturday to Monday": ("2026-08-15", "2026-08-17"),
+             "from 2026-08-03 to 2026-08-05": ("2026-08-03", "2026-08-05"), "between 3 and 5 August": ("2026-08-03", "2026-08-05"),
+             "August 3rd to 5th": ("2026-08-03", "2026-08-05"), "Aug 3-5": ("2026-08-03", "2026-08-05"),
+             "8月3日到5日": ("2026-08-03", "2026-08-05"), "从8月3日至8月5日": ("2026-08-03", "2026-08-05"),
+             "from Dec 28 to Jan 3": ("2025-12-28", "2026-01-03"), "from May 3 to May 8, 2023": ("2023-05-03", "2023-05-08"),
+             "from Aug 15 to Aug 20": ("2026-08-15", "2026-08-20"), "from 2026-08-05 to 2026-08-03": ("2026-08-05", "2026-08-17"),
+             "since Friday": ("2026-08-14", "2026-08-17"), "before Friday": ("1970-01-01", "2026-08-13"),
+             "周五以来": ("2026-08-14", "2026-08-17"), "until Friday": ("1970-01-01", "2026-08-14"),
+             "what will happen on Friday": None, "下周五做什么": None, "will it be on December 5": "2026-12-05"}
+
+    def test_what_lies_between_two_days_is_found(self) -> None:
+        for text in ("Kafka replaces the queue", "Kafka topics are compacted", "Kafka consumers lag", "Kafka is tuned"):
+            self.memory.remember(text)
+            self.days_pass(1)
+        for question in ("what happened from Monday to Tuesday", "周一到周二发生了什么", "what happened between 17 and 18 August",
+                         "8月17日到18日做了什么"):
+            with self.subTest(question):
+                self.assertEqual([hit.content for hit in self.memory.recall(question, touch=False)],
+                                 ["Kafka topics are compacted", "Kafka replaces the queue"])
+        first = self.memory.recall("Kafka from 2026-08-18 to 2026-08-19", touch=False)[:2]
+        self.assertEqual({hit.content for hit in first}, {"Kafka topics are compacted", "Kafka consumers lag"})
 
     def test_a_day_that_is_written_out_is_known(self) -> None:
         for text, days in self.NAMED.items():

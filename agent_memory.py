@@ -10868,8 +10868,10 @@ class AgentMemory:
         if not content.strip():
             raise UsageError("there is nothing to remember: the text is empty", "give the text, --file F, or - to read it")
         if said := provenance.get("said_at"):
-            if age(said, self.now()) is None:
+            if (days := age(said, self.now())) is None:
                 raise UsageError(f"said_at cannot be read: {in_short(self.clean(str(said)))}", "such as 2026-08-17T10:00:00+00:00")
+            if days < -1:
+                raise UsageError(f"said_at lies ahead: {said}", "it would be the newest until then; leave it out, or mend the year")
             provenance["said_at"] = in_utc(said)
         masked: dict[str, Any] = {key: self.clean(value) if isinstance(value, str) else value
                                   for key, value in {"source": source, **provenance}.items()}
@@ -10959,7 +10961,8 @@ class AgentMemory:
             draft.put(replace(other, updates=tuple(dict.fromkeys((*other.updates, id)))))
 
     def verify(self, id: str) -> Memory:
-        """Confirm a memory by hand: it no longer leaves after a week, and what contradicts it is marked superseded."""
+        """Confirm a memory by hand: it no longer leaves after a week, and what contradicts it is marked superseded, also what was
+        verified in its place before."""
         return self.verify_all([id])[0]
 
     def verify_all(self, ids: Iterable[str]) -> tuple[Memory, ...]:
@@ -10968,17 +10971,25 @@ class AgentMemory:
             found = {memory.id: None for id in ids for memory in [self._current(draft, id)]}
             for id in found:
                 memory = draft.memories[id]
-                for link in memory.conflicts:
-                    if (other := draft.memories.get(link["memory_id"])) and other.id in found:
+                for other in self._against(draft, memory):
+                    if other.id in found:
                         raise UsageError(f"{id} and {other.id} contradict each other",
                                          "verify one of them, or `conflicts --dismiss ID` lets both stand")
-                    if other:
-                        flags = tuple(dict.fromkeys((*other.flags, "superseded")))
-                        other = replace(unlinked(other, id), flags=flags)
-                        draft.put(replace(other, updates=(*other.updates, id)))              # by which it is superseded
-                        memory = replace(memory, updates=tuple(dict.fromkeys((*memory.updates, other.id))))
+                    flags = tuple(dict.fromkeys((*other.flags, "superseded")))
+                    links = tuple(dict.fromkeys((*other.updates, id)))                       # by which it is superseded
+                    draft.put(replace(unlinked(other, id), flags=flags, updates=links))
+                    memory = replace(memory, updates=tuple(dict.fromkeys((*memory.updates, other.id))))
                 draft.put(replace(memory, execution_verified=True, conflicts=(), flags=_released(memory.flags)))
             return tuple(draft.memories[id] for id in found)
+
+    def _against(self, draft: Draft, memory: Memory) -> list[Memory]:
+        """The memories that contradict one, and those that were verified in its place, if they still do."""
+        there = [draft.memories[id] for id in dict.fromkeys((*(link["memory_id"] for link in memory.conflicts), *memory.updates))
+                 if id in draft.memories]
+        linked = {link["memory_id"] for link in memory.conflicts}
+        instead = [other for other in there if "superseded" in memory.flags and other.execution_verified
+                   and "superseded" not in other.flags and self._language.conflicts(memory.content, [other])]
+        return [other for other in there if other.id in linked or other in instead]
 
     def edit(self, id: str, text: str | None = None, category: str | None = None, importance: int | None = None, *,
              project: str | None = None) -> Memory:
@@ -12800,6 +12811,7 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
                               n=memory.access_count, at=shown(memory.created_at)))
     known = [say("speaker {who}", who=say.word(say.harmless(memory.speaker)))] if memory.speaker else []
     known += [say("said {at}", at=shown(memory.said_at))] if memory.said_at else []
+    known += [say("see also {ids}", ids=" ".join(memory.updates))] if memory.updates else []
     if known:
         yield say.dim("   " + "  ".join(" ".join(fact.split()) for fact in known))      # a line break in one would pose as ours
     for old in memory.history:
@@ -13378,6 +13390,7 @@ CHINESE = {
     "days: {since} to {until}": "日期：{since} 至 {until}",
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
     "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
+    "see also {ids}": "另见 {ids}",
     "category {category}  recalls {n}  made {at}": "类别 {category}，被检索 {n} 次，创建于 {at}",
     "project {project}": "项目 {project}", "speaker {who}": "说话人 {who}", "said {at}": "说于 {at}",
     "user": "用户", "assistant": "助手",

@@ -1866,7 +1866,10 @@ class Sediment:
         place = turn.seq if turn else f"{batch[0].seq}-{batch[-1].seq}"
         known = {"source": f"{session.agent}:{session.alias}#{place}", "session": session.alias,
                  "project": None if fact.category in self._memory.settings["digest"]["personal"] else am.project_of(session.cwd)}
-        return known | {"seq": turn.seq, "speaker": turn.role, "said_at": turn.at or None} if turn else known
+        if turn is None:
+            return known
+        ahead = (am.age(turn.at, self._memory.now()) or 0) < -1          # by a clock that was wrong: nothing is the newest for that
+        return known | {"seq": turn.seq, "speaker": turn.role, "said_at": None if ahead else turn.at or None}
 
 
 # ── Command line ─────────────────────────────────────────────────────────────

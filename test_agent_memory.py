@@ -339,6 +339,29 @@ class Contradictions(Spec):
         self.assertEqual(self.memory.get(second.id).conflicts, ())
         self.assertEqual(self.memory.get(first.id).flags, ("superseded",))
 
+    def test_verifying_the_other_one_turns_it_round(self) -> None:
+        """Both are verified then: what was said last holds, and they do not stand side by side."""
+        first, second = (self.memory.remember(f"The staging gateway listens on port {port}").id for port in (8081, 9090))
+        for chosen, other in ((first, second), (second, first), (first, second)):
+            self.memory.verify(chosen)
+            self.assertEqual(self.memory.get(chosen).flags, ())
+            self.assertEqual(self.memory.get(other).flags, ("superseded",))
+            self.assertEqual(self.memory.recall("staging gateway port")[0].id, chosen)
+            self.assertEqual(self.memory.get(other).updates.count(chosen), 1)
+        with self.assertRaisesRegex(am.UsageError, "contradict each other"):
+            self.memory.verify_all([first, second])
+        self.assertIn(f"see also {first}\n", self.say("get", second).out)
+        self.memory.edit(second, "The staging gateway is in Oslo")
+        self.memory.verify(second)                          # they contradict each other no more
+        self.assertEqual([self.memory.get(id).flags for id in (first, second)], [(), ()])
+
+    def test_a_time_that_lies_ahead_is_refused(self) -> None:
+        with self.assertRaisesRegex(am.UsageError, "said_at lies ahead: 2036-08-17"):
+            self.memory.remember("The gateway moved", said_at="2036-08-17T10:00:00+00:00")
+        rows = [json.dumps({"text": "The gateway moved", "said_at": "2036-08-17"})]
+        self.assertEqual(len(self.memory.import_rows(rows).refused), 1)
+        self.memory.remember("The gateway moved", said_at=am.stamp(self.memory.now()))
+
     def test_forgetting_one_settles_it(self) -> None:
         first = self.memory.remember("We use Redis for the cache", category="decision")
         second = self.memory.remember("We no longer use Redis for caching", category="decision")
@@ -5753,6 +5776,11 @@ class EachTurnOnce(SedimentSpec):
         self.run_it("--apply")
 
         self.assertEqual(self.kept(), ["决定：一", "决定：二", "决定：三"])
+
+    def test_a_clock_that_was_wrong_makes_nothing_the_newest(self) -> None:
+        self.log(said("决定：一", time="2036-01-01T00:00:00Z"), said("决定：二", time="2026-08-16T10:00:00Z"))
+        self.run_it("--all", "--apply")
+        self.assertEqual([row.get("said_at") for row in self.index()], [None, "2026-08-16T10:00:00+00:00"])
 
     def test_two_logs_with_one_id_are_both_read(self) -> None:
         self.log(said("决定：一"), folder="p/a")

@@ -370,6 +370,8 @@ importance is {} ⇒ 重要性不能是 {}
 a whole number from 1 to 10 ⇒ 应为 1 到 10 的整数
 verified is true or false, and a source is text ⇒ verified 应为 true 或 false，source 应为文本
 said_at cannot be read: {} ⇒ said_at 读不懂：{}
+said_at lies ahead: {} ⇒ said_at 还没到：{}
+it would be the newest until then; leave it out, or mend the year ⇒ 到那时之前它会一直最新；请去掉，或改正年份
 such as 2026-08-17T10:00:00+00:00 ⇒ 例如 2026-08-17T10:00:00+00:00
 there is nothing to remember: the text is empty ⇒ 没有可记的内容：文本为空
 there is no text ⇒ 没有给出文本

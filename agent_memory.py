@@ -536,11 +536,12 @@ class Recall(Record):
 
 
 class Leaving(Record):
-    """A memory that is to leave, and why."""
+    """A memory that is to leave, why, and, where that was asked, on which day."""
 
     id: str
     reason: str
     content: str
+    day: str | None = None
 
 
 class Pruned(Record):
@@ -11104,14 +11105,19 @@ class AgentMemory:
                 draft.drop(id)
             return Undone(last["verb"], last["at"], tuple(before), tuple(added))
 
-    def prune(self, dry_run: bool = True, room: str | None = None) -> Pruned:
+    def prune(self, dry_run: bool = True, room: str | None = None, *, within: int | None = None) -> Pruned:
         """Let go what nobody verified, uses or needs any more: archived first, then deleted.
 
-        `dry_run=True` only tells.  Every memory that would go comes with its reason.
+        `dry_run=True` only tells.  Every memory that would go comes with its reason.  `within` so many days, 0 to 366, tells what
+        will go if nothing happens, the soonest first, each with its day.
         """
         self._check_room(room)
+        if within is not None and (isinstance(within, bool) or not isinstance(within, int) or not 0 <= within <= 366):
+            raise UsageError(f"within {self.clean(repr(within))} days", "a whole number from 0 to 366")
+        if within is not None and not dry_run:
+            raise UsageError("within DAYS only tells what will leave", "leave it out to let go what is due today")
         if dry_run:
-            return self._leaving(Draft(self._store.read()), room)
+            return self._leaving(Draft(self._store.read()), room, within)
         with self._store.transaction("prune") as draft:
             found = self._leaving(draft, room)
             if not found.expired:
@@ -11157,19 +11163,30 @@ class AgentMemory:
             if other.conflicts or other.updates or other.dismissed:
                 draft.put(unlinked(other, *ids))
 
-    def _leaving(self, draft: Draft, room: str | None) -> Pruned:
-        """What a prune would take now, also by its page, and what it keeps only because its date or its page says nothing."""
+    def _leaving(self, draft: Draft, room: str | None, within: int | None = None) -> Pruned:
+        """What a prune would take now, or on one of the days to come, also by its page, and what it keeps only because its date or
+        its page says nothing."""
         here = [memory for memory in draft.memories.values() if room in (None, memory.room)]
-        now, rules, rooms = self.now(), self.settings["pruning"], self.settings.rooms
-        reasons = plan(here, now, rules, rooms)
-        self._look_at_pages(draft, reasons)          # somebody may have verified it there
-        paged = [draft.memories[id] for id in reasons]
+        now = self.now()
+        due = self._due(here, within)
+        self._look_at_pages(draft, [leaving.id for leaving in due])          # somebody may have verified it there
+        paged = [draft.memories[leaving.id] for leaving in due]
         unread = {memory.id: why for memory in paged if (why := self._store.unreadable(memory.id))}
-        reasons = plan([memory for memory in paged if memory.id not in unread and room in (None, memory.room)], now, rules, rooms)
+        due = self._due([memory for memory in paged if memory.id not in unread and room in (None, memory.room)], within)
         troubled = [Leaving(m.id, trouble, m.content) for m in here if (trouble := date_trouble(m, now))]
         troubled += [Leaving(id, f"its page cannot be read: {why}", draft.memories[id].content) for id, why in unread.items()]
-        return Pruned(True, tuple(Leaving(id, why, draft.memories[id].content) for id, why in reasons.items()),
-                      len(draft.memories), troubled=tuple(troubled))
+        return Pruned(True, tuple(due), len(draft.memories), troubled=tuple(troubled))
+
+    def _due(self, memories: Iterable[Memory], within: int | None) -> list[Leaving]:
+        """Those that are to leave today, or, the soonest first, within so many days."""
+        from datetime import timedelta
+        left, due = {memory.id: memory for memory in memories}, list[Leaving]()
+        for ahead in range((within or 0) + 1):
+            moment = self.now() + timedelta(ahead)
+            day = None if within is None else self.calendar.day(stamp(moment))
+            for id, why in plan(left.values(), moment, self.settings["pruning"], self.settings.rooms).items():
+                due.append(Leaving(id, why, left.pop(id).content, day))
+        return due
 
     def restore(self, name: str) -> tuple[Memory, ...]:
         """Bring back what a prune took: one memory by id, or a whole archive by its name.
@@ -12821,7 +12838,8 @@ def _show_memory(memory: Memory, say: Say) -> Iterator[str]:
 
 def _leaving(pruned: Pruned, say: Say) -> Iterator[str]:
     for leaving in pruned.expired:
-        yield f"{leaving.id}  {say.told(leaving.reason)}"
+        day = say.dim("  " + say("leaves {day}", day=leaving.day)) if leaving.day else ""
+        yield f"{leaving.id}  {say.told(leaving.reason)}{day}"
         yield from quoted(leaving.content, 120, say)
     for kept in pruned.troubled:
         yield f"{kept.id}  {say('kept')}: {say.told(kept.reason)}"
@@ -12832,6 +12850,8 @@ def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
         yield from _leaving(pruned, say)
     if pruned.dry_run and say.asked:
         yield say.told("nothing was changed")
+    elif pruned.expired and pruned.expired[0].day:
+        yield say("{n} of {total} memories will leave; verify ID [ID …] keeps them", n=len(pruned.expired), total=pruned.total)
     elif pruned.dry_run:
         yield say("{n} of {total} memories would be removed; nothing was changed", n=len(pruned.expired), total=pruned.total)
         if pruned.expired:
@@ -13039,12 +13059,13 @@ def _edit(memory: AgentMemory, args: Namespace) -> Memory:
 
 
 @command("prune", arg("--dry-run", action="store_true", help="only tell"), _ROOM,
+         arg("--within", type=_whole, metavar="DAYS", help="only tell what will leave in so many days, the soonest first"),
          arg("--yes", action="store_true", help="do it without asking"),
          arg("--force", action="store_true", help="also more than half of the store"), show=_show_pruned)
 def _prune(memory: AgentMemory, args: Namespace) -> Pruned:
     """Let go what nobody verified, uses or needs any more; archived first."""
-    found = memory.prune(dry_run=True, room=args.room)
-    if args.dry_run or not found.expired:
+    found = memory.prune(dry_run=args.within is None or not args.yes, room=args.room, within=args.within)
+    if args.dry_run or args.within is not None or not found.expired:
         return found
     if len(found.expired) * 2 > found.total and not args.force:
         raise AgentMemoryError(f"{len(found.expired)} of {found.total} memories would be removed, more than half of the store",
@@ -13391,6 +13412,8 @@ CHINESE = {
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
     "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
     "see also {ids}": "另见 {ids}",
+    "leaves {day}": "{day} 离开",
+    "{n} of {total} memories will leave; verify ID [ID …] keeps them": "{total} 条记忆中有 {n} 条将离开；verify ID [ID …] 可留下",
     "category {category}  recalls {n}  made {at}": "类别 {category}，被检索 {n} 次，创建于 {at}",
     "project {project}": "项目 {project}", "speaker {who}": "说话人 {who}", "said {at}": "说于 {at}",
     "user": "用户", "assistant": "助手",
@@ -13616,14 +13639,14 @@ def _simply_parsed(entry: Command, words: list[str]) -> Namespace | None:
     from types import SimpleNamespace
     takes = {names[0]: how for names, how in (*_COMMON, *entry.options)}
     given: dict[str, Any] = {name: how.get("default", False if "action" in how else None) for name, how in takes.items()}
-    common, texts, ended, left = {names[0] for names, _ in _COMMON}, list[str](), False, iter(words)
+    common, texts, left = {names[0] for names, _ in _COMMON}, list[str](), iter(words)
     for word in left:
-        if not word.startswith("--") and not _odd(word) and not ended:
+        if not word.startswith("--") and not _odd(word):
             texts.append(word)
             continue
         if word not in (takes if texts else common):
             return None
-        ended, how = len(texts) > 1, takes[word]             # argparse wants the texts in one piece
+        how = takes[word]
         value = "" if "action" in how else next(left, "--")
         if _odd(value) or value not in how.get("choices", (value,)):
             return None
@@ -13676,7 +13699,10 @@ def _fully_parsed(words: list[str], wanted: str, lang: str = "en") -> Namespace:
         if name not in COMMANDS:
             verbs.add_parser(name, help=what)
     args, unknown = parser.parse_known_args([_shielded(word) for word in words], SimpleNamespace())
-    if unknown:
+    many = [names[0] for names, how in getattr(COMMANDS.get(args.command), "options", ()) if how.get("nargs") in ("*", "+")]
+    if many and unknown and not any(word.startswith("--") for word in unknown):
+        setattr(args, many[0], [*getattr(args, many[0]), *unknown])           # a text in pieces, an option between them
+    elif unknown:
         raise _unknown([_unshielded(word) for word in unknown], args.command, parser.prog)
     if not args.command:
         raise UsageError("say what to do", "--help lists the commands")

@@ -381,6 +381,24 @@ class Lifetimes(Spec):
             with self.subTest(days=days):
                 self.assertEqual([leaving.id for leaving in self.memory.prune(dry_run=True).expired], gone)
 
+    def test_what_will_leave_is_told_with_its_day(self) -> None:
+        one, other, kept = (self.memory.remember(text).id for text in ("the lift is slow", "the fair is early", "verified soon"))
+        self.days_pass(2)
+        self.memory.verify(kept)
+        later = self.memory.remember("quite another thing").id
+        self.assertEqual([(leaving.id, leaving.day) for leaving in self.memory.prune(within=30).expired],
+                         [(one, "2026-08-24"), (other, "2026-08-24"), (later, "2026-08-26"), (kept, "2026-09-17")])
+        self.assertEqual([leaving.id for leaving in self.memory.prune(within=4).expired], [])
+        self.assertEqual([leaving.id for leaving in self.memory.prune(within=5).expired], [one, other])
+        self.assertIn("leaves 2026-08-26\n", self.say("prune", "--within", "8").out)
+        self.assertIn("3 of 4 memories will leave", self.say("prune", "--within", "8").out)
+        self.assertEqual(self.memory.prune(within=0).expired, self.memory.prune().expired)
+        for days in (-1, 367, True, "7"):
+            with self.subTest(days), self.assertRaises(am.UsageError):
+                self.memory.prune(within=days)             # type: ignore[arg-type]
+        self.assertEqual(self.say("prune", "--within", "8", "--yes").code, 2)
+        self.assertEqual(len(self.index()), 4)
+
     def test_saying_it_again_in_other_words_starts_the_seven_days_anew(self) -> None:
         self.memory.remember("the staging server sleeps at night")
         self.days_pass(5)
@@ -6431,7 +6449,10 @@ class When(Spec):
         rows = [json.dumps({"text": f"gate {at} is {at * 7}", "said_at": at_time}) for at, at_time in enumerate((
             "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+14:00", "banana"))]
         done = self.memory.import_rows(rows)
-        self.assertEqual((done.added, [one.line for one in done.refused]), (2, [3, 4]))
+        self.assertEqual((done.added, [one.line for one in done.refused]), (1, [2, 3, 4]))
+        far = {**am.to_row(self.memory.list()[0]), "id": "mem_20260817_033106_abcd", "content": "gate 1 is 7",
+               "said_at": "9999-12-31T23:59:59+00:00"}
+        self.assertEqual(self.memory.import_rows([json.dumps(far)]).added, 1)         # of another store, as it was
         for zone in ("-11:30", "+13:00"):
             memory = self.reopen(config={"retrieval": {"days": zone}})
             self.assertEqual((len(memory.list()), len(memory.recall("gate 0", touch=False)) > 0), (2, True))
@@ -8808,15 +8829,27 @@ class Commands(Spec):
     def test_an_everyday_command_line_means_what_argparse_says(self) -> None:
         for line in ("recall what is it", "recall", "--root d --json recall what --top-k 3", "recall --no-touch what -x",
                      "recall - --lang zh", "remember a --importance -5", "remember a --importance 7 --verified",
-                     "edit id new words", "edit --category idea id", "graph", "graph redis --top 3", "get id --json --json"):
+                     "edit id new words", "edit --category idea id", "recall what --room prefs is",
+                     "edit id --importance 8 new words", "edit id new --importance 8 words -x", "remember a --verified b",
+                     "graph", "graph redis --top 3", "get id --json --json"):
             with self.subTest(line):
                 words = line.split()
                 name = am._verb(words)
                 simple = am._simply_parsed(am.COMMANDS[name], words)
                 self.assertEqual(simple, am._fully_parsed(words, name))
 
+    def test_an_option_may_stand_before_a_text_or_within_it(self) -> None:
+        id = self.memory.remember("the gateway is up").id
+        for words in (("--importance=8", "the gateway is down"), ("the gateway", "--importance=8", "is down"),
+                      ("--importance", "8", "the gateway is down")):
+            self.assertEqual(self.say("edit", id, *words).code, 0)
+            self.assertEqual((self.memory.get(id).content, self.memory.get(id).importance), ("the gateway is down", 8))
+            self.memory.edit(id, "the gateway is up", importance=5)
+        self.assertEqual(self.say("get", id, "--json", id).code, 2)
+        self.assertIn("unrecognized arguments: --speed fast", self.say("remember", "a", "--speed", "fast").err)
+
     def test_what_is_odd_in_a_command_line_is_left_to_argparse(self) -> None:
-        for line in ("recall -h", "recall what --room prefs is", "recall --nowhere", "recall --top-k 0", "recall -- what",
+        for line in ("recall -h", "recall --nowhere", "recall --top-k 0", "recall -- what",
                      "recall --room --json", "--lang de recall what", "recall --room=prefs what", "- recall what",
                      "--top-k 3 recall what", "recall what --top-k", "get", "get a b"):
             with self.subTest(line):

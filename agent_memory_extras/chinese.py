@@ -370,6 +370,10 @@ importance is {} ⇒ 重要性不能是 {}
 a whole number from 1 to 10 ⇒ 应为 1 到 10 的整数
 verified is true or false, and a source is text ⇒ verified 应为 true 或 false，source 应为文本
 said_at cannot be read: {} ⇒ said_at 读不懂：{}
+within {} days ⇒ within 不能是 {} 天
+a whole number from 0 to 366 ⇒ 0 到 366 的整数
+within DAYS only tells what will leave ⇒ within 天数 只用来查看将离开的
+leave it out to let go what is due today ⇒ 不写它，就清走今天到期的
 said_at lies ahead: {} ⇒ said_at 还没到：{}
 it would be the newest until then; leave it out, or mend the year ⇒ 到那时之前它会一直最新；请去掉，或改正年份
 such as 2026-08-17T10:00:00+00:00 ⇒ 例如 2026-08-17T10:00:00+00:00
@@ -509,6 +513,7 @@ Bring back what a prune took: one memory, or a whole archive. ⇒ 找回淘汰�
 Take back the last change; twice does it again. ⇒ 撤销上一次改动；再撤销一次即重做。
 Show every wording a memory had. ⇒ 列出一条记忆的历次内容。
 let it and what contradicts it stand side by side ⇒ 让它与矛盾的记忆并存
+only tell what will leave in so many days, the soonest first ⇒ 只列出这些天内将离开的，最早的在前
 List the memories that contradict another. ⇒ 列出互相矛盾的记忆。
 mend what is safe to mend ⇒ 修复可安全修复的部分
 Look for drift, loose modes, odd dates, unread logs and a silent cron job; exit code 1 when something is wrong. ⇒

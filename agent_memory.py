@@ -638,6 +638,7 @@ class Digested(Record):
     facts: tuple[Fact, ...]
     applied: tuple[Kept, ...]
     usage: Mapping[str, Any] | None
+    withheld: int = 0                    # turns, or paragraphs of a note, that a person said not to keep
 
 
 class RoomCount(Record):
@@ -10381,6 +10382,10 @@ class RuleDigester:
         whole = turns[0][1] if len(turns) == 1 else "\n".join(f"{role}: {said}" for role, said in turns if said)
         return whole if passed else text
 
+    def withheld(self, text: str) -> int:
+        """How many turns, or paragraphs of a note, a person said not to keep."""
+        return len(self._heard(text)[1])
+
     def _heard(self, text: str) -> tuple[list[tuple[str, str]], list[str]]:
         """The turns of a text, empty where nobody is to keep them, and what stood there.  In a note, which has no turns, a
         paragraph counts for one."""
@@ -12035,7 +12040,7 @@ class AgentMemory:
         given = {"source": source, "session": session, "project": project}
         known = [(fact, {**given, **(origin(fact) if origin else {})}) for fact in facts] if apply else []
         applied = self._learned(known, verified) if known else []
-        return Digested(mode, degraded, tuple(facts), tuple(applied), usage)
+        return Digested(mode, degraded, tuple(facts), tuple(applied), usage, self._rule_digester.withheld(clean))
 
     def _learned(self, facts: list[tuple[Fact, dict[str, Any]]], verified: bool) -> list[Kept]:
         """Facts and where they come from through `remember`, in one commit, but for what was forgotten on purpose."""
@@ -12888,6 +12893,8 @@ def _show_digested(found: Digested, say: Say) -> Iterator[str]:
             yield from ("   " + line for line in _show_kept(found.applied[n], say))
     mode = say("by the language model") if found.mode == "llm" else say("by rules")
     yield say("facts found: {n} ({mode})", n=len(found.facts), mode=mode)
+    if found.withheld:
+        yield say("passed over, for somebody asked not to keep it: {n}", n=found.withheld)
     if found.mode == "llm":
         yield say("tokens used: {usage}", usage=in_json(found.usage) if found.usage else say("unknown"))
     if found.degraded:
@@ -13412,6 +13419,7 @@ CHINESE = {
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
     "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
     "see also {ids}": "另见 {ids}",
+    "passed over, for somebody asked not to keep it: {n}": "有人要求不记，已略过：{n} 处",
     "leaves {day}": "{day} 离开",
     "{n} of {total} memories will leave; verify ID [ID …] keeps them": "{total} 条记忆中有 {n} 条将离开；verify ID [ID …] 可留下",
     "category {category}  recalls {n}  made {at}": "类别 {category}，被检索 {n} 次，创建于 {at}",

@@ -249,6 +249,7 @@ MESSAGES = {
     "torn": ("{path}: the end is missing (torn); what is there was read", "{path}：结尾不完整（torn），已读取现有部分"),
     "unknown": ("{count} files hold no conversation, passed over", "{count} 个文件不含对话，已跳过"),
     "weak": ("digest: {why}", "摘要降级：{why}"),
+    "withheld": ("passed over, for somebody asked not to keep it: {n} turns", "有人要求不记，已略过 {n} 轮"),
 }
 
 
@@ -1827,7 +1828,7 @@ class Sediment:
         new = self._cursor.unseen(session)
         entry = {"path": clean(session.path), "agent": session.agent, "session": session.alias,
                  "read": len(session.turns), "turns": [{"role": turn.role, "text": turn.text} for turn in new],
-                 "facts": [], "applied": [], "skipped": {clean(kind): n for kind, n in session.skipped.items()},
+                 "facts": [], "applied": [], "withheld": 0, "skipped": {clean(kind): n for kind, n in session.skipped.items()},
                  "torn": session.torn, "bad": session.bad, "subagent": session.subagent}
         self.data.append(entry)
         if new or self._options.mode in ("latest", "file"):
@@ -1850,6 +1851,7 @@ class Sediment:
                                      origin=lambda fact: self._provenance(session, batch, fact))
         entry["facts"] += [fact.to_dict() for fact in result.facts]
         entry["applied"] += [kept.to_dict() for kept in result.applied]
+        entry["withheld"] += result.withheld
         if self._left is not None:
             self._left = max(0, self._left - len(result.facts))
         if result.degraded:
@@ -1953,6 +1955,8 @@ def report(data: dict[str, Any], lang: str) -> Iterator[str]:
     yield message("done", lang, sessions=len(sessions), turns=sum(len(entry["turns"]) for entry in sessions),
                   facts=sum(len(entry["facts"]) for entry in sessions),
                   outcomes=counts and message("kept", lang, counts=counts))
+    if withheld := sum(entry["withheld"] for entry in sessions):
+        yield message("withheld", lang, n=withheld)
 
 
 def sediment(options: Namespace, voice: Voice) -> int:

@@ -582,6 +582,12 @@ class Conversations(Spec):
         self.memory.archive("dsh", "s", turns)
         self.assertEqual(self.texts(), ["the port is 8081", "and the host is db1"])
 
+    def test_how_much_was_passed_over_is_told(self) -> None:
+        talk = "User: we decided to use Kafka\nUser: off the record: we lay off ten people\nAssistant: ten people, noted"
+        self.assertEqual([self.memory.digest(text).withheld for text in (talk, "we decided to use Go", "")], [2, 0, 0])
+        self.assertIn("\npassed over, for somebody asked not to keep it: 2\n", self.say("digest", talk).out)
+        self.assertNotIn("passed over", self.say("digest", "we decided to use Go").out)
+
     def test_they_leave_after_thirty_days(self) -> None:
         self.memory.archive("dsh", "s", [self.turn(1, "one")])
         self.days_pass(20)
@@ -6004,6 +6010,12 @@ class SedimentCommand(SedimentSpec):
         self.assertNotRegex(out, "[\x1b\u202e]")
         self.assertIn("\\u202e", out)
         self.assertEqual(sediment.one_line("a\x1b[31m\n"), "a\\x1b[31m\\n")
+
+    def test_how_much_somebody_asked_not_to_keep_is_told(self) -> None:
+        self.log(said("决定：一"), said("这个别记：裁员十人"))
+        self.assertTrue(self.run_it("--latest").out.endswith("passed over, for somebody asked not to keep it: 1 turns\n"))
+        [entry] = self.sessions("--latest", "--apply")
+        self.assertEqual((entry["withheld"], self.kept()), (1, ["决定：一"]))
 
     def test_the_last_run_is_on_record(self) -> None:
         self.log(said("决定：用 A"))

@@ -524,6 +524,7 @@ class Recall(Record):
     why: Mapping[str, Any] | None = None           # where it was asked for: the terms, the days, the floor, what it cut
     more: int = 0                                  # how many more there are of the days, or the speaker, all of which was asked for
     below: int = 0                                 # how many were below the floor, where nothing was above it
+    named: tuple[str, ...] = ()                    # … and the words of the query that are names of something known
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.results)
@@ -1240,6 +1241,7 @@ context:                            # what an agent is told unasked, by `context
   chars: 1500                       # characters of a block, at most
   each: 300                         # characters of one memory in it
   results: 5                        # memories that a prompt brings up
+  named: 2                          # where none is sure to be meant, those with a name of the prompt that few have (fix the vite config)
   rooms: [prefs, decisions, configs, projects]    # whose memories are told whatever is asked
   seconds: 1.0                      # that an agent waits for a hook, at most; then it is told nothing, and the cache is mended
   debounce: 60                      # seconds in which the turns of one session are digested once, at most; its end always is
@@ -4168,7 +4170,7 @@ class Language:
         if any(map(str.isdigit, word)):
             return "name" if word[0].isalpha() and not _pattern(r"[vV]\d").match(word) else "number"
         named = chinese or word != word.lower() or _pattern(r"\w[-.+#@_]").search(word)
-        return "name" if named and not self._common(word) else ""
+        return "name" if named and not self.common(word) else ""
 
     @cached_property
     def _scanner(self) -> re.Pattern[str]:
@@ -4303,7 +4305,7 @@ class Language:
     def _named(self, sentence: str, span: tuple[int, int], turns: int) -> Iterator[Assertion]:
         name = sentence[slice(*span)].strip("「」 -./'")
         key = fold(name)
-        if _pattern(r"[^\W\d_]").search(key) and len(key) > 1 and not (key.isascii() and self._common(name)):
+        if _pattern(r"[^\W\d_]").search(key) and len(key) > 1 and not (key.isascii() and self.common(name)):
             purpose = _pattern(_PURPOSE).match(sentence, span[1])
             yield Assertion(key, turns % 2 == 0, None, name, fold(purpose[1]) if purpose else "")
 
@@ -4312,7 +4314,7 @@ class Language:
         """What is given a value: "redis port 6379", 超时改为 60s."""
         clause = _pattern(_CLAUSE).split(low[start:cue.start()])[-1]
         value = found["value"].strip("「」")
-        plain = self._common(value) and value not in self._says["values"]
+        plain = self.common(value) and value not in self._says["values"]
         told = found["link"].strip() and not plain or _pattern(r"\d").search(value)
         if told and not self._search(clause, "deny", "drop"):
             clause = self._of("about").sub(" ", clause) if self._search(clause, "about") else clause
@@ -4384,7 +4386,7 @@ class Language:
     def _parts(self, word: str) -> list[str]:
         """A word as one name, or what is only written together: CI/CD, "done.Then"."""
         words = _pattern(r"[/\\@]+").split(_pattern(r"'(?:s|m|d|ve|ll|re)?(?=/|$)").sub("", word))
-        glued = [part for part in words if part.rpartition(".")[2].istitle() and self._common(part.rpartition(".")[2])]
+        glued = [part for part in words if part.rpartition(".")[2].istitle() and self.common(part.rpartition(".")[2])]
         return [piece for part in words for piece in (part.split(".") if part in glued else [part])]
 
     def _is_name(self, word: str, start: bool = False, chinese: bool = True) -> bool:
@@ -4393,15 +4395,15 @@ class Language:
         A capital at the start of a sentence says less: "Deploying" is none.  A hyphen says something
         among Chinese only, where docker-compose is a name, for English has well-being.
         """
-        if len(word) < 2 or not word[0].isalpha() or self._common(word) or _pattern(_UNNAMED).fullmatch(word.casefold()):
+        if len(word) < 2 or not word[0].isalpha() or self.common(word) or _pattern(_UNNAMED).fullmatch(word.casefold()):
             return False
         if _pattern(r"\d|[^\W_][_.+#]|[a-z][A-Z]").search(word):
             return True
         if "-" in word:
-            return any((chinese or part[:1].isupper()) and not self._common(part) for part in word.split("-"))
+            return any((chinese or part[:1].isupper()) and not self.common(part) for part in word.split("-"))
         return word[0].isupper() and not (start and _pattern(r"(?:ing|ed|ly)$").search(word))
 
-    def _common(self, word: str) -> bool:
+    def common(self, word: str) -> bool:
         """Whether a word is an everyday one, in any of its forms."""
         low = fold(word)
         return low in self._everyday or _stem(low) in self._everyday or bool(self._date.fullmatch(low))
@@ -11222,12 +11224,13 @@ class AgentMemory:
 
     def recall(self, query: str, room: str | None = None, top_k: int | None = None, *, touch: bool = True,
                project: str | None = None, since: str | None = None, until: str | None = None,
-               explain: bool = False) -> Recall:
+               explain: bool = False, named: int = 0) -> Recall:
         """What is known about a query, best first: by words and by meaning, fused, reranked where set up.
 
         Nothing relevant gives no results.  `touch=False` leaves the counts of use alone.  With a `project` (or
         $AGENT_MEMORY_PROJECT; "" means all) only its memories and those of no project answer; with `since` or `until` (a day,
         2026-08, "last week", 上周) only those made then, or whose text names such a day.  `explain` tells why.
+        Where nothing is sure to be meant, at most `named` memories answer that have a name of the query which few others have.
         """
         clean, limit = self._query(query, room, top_k)
         seen, rules = self._store.read(), self._ranking
@@ -11240,13 +11243,9 @@ class AgentMemory:
         most = max(fusion.get("candidates", rules["candidates"]), limit)
         words = self._by_words(clean, seen, corpus, allowed, most, window)
         meaning, backend, degraded = self._by_meaning(clean, seen, corpus, allowed, words.heard, most)
-        if words.listed:
-            fused = [number for number, _ in words.ranked]
-        elif fusion and not degraded:
-            fused = self._weighed(clean, words, meaning, corpus, seen.memories)
-        else:
-            best = [number for number, _ in words.ranked], list(meaning)[:rules["candidates"]]
-            fused = [number for number, _ in rrf_merge(best, rules["rrf_k"])]
+        fused = self._fused(clean, words, meaning, corpus, seen.memories, bool(fusion) and not degraded)
+        names = self._names_known(clean, words) if not fused and words.scored else {}
+        fused = fused or [number for number, _ in words.scored if any(number in found for found in names.values())][:named]
         order, reranked, unranked = self._reranked(clean, fused, seen.memories)
         order = order[:limit] if words.listed else self._with_successors(order, limit, seen.memories, allowed)
         hits = self._newer_first([
@@ -11258,7 +11257,20 @@ class AgentMemory:
         self._store.keep_ready()
         self._index()
         return Recall(clean, backend, degraded or unranked, hits, told, max(0, words.listed - len(hits)),
-                      0 if hits else len(words.scored))
+                      0 if hits else len(words.scored), () if hits else tuple(names))
+
+    def _names_known(self, query: str, words: ByWords) -> dict[str, list[int]]:
+        """The words of a query that are no everyday ones and that few memories have, each with the best of these."""
+        known, most = dict[str, list[int]](), max(3, words.matches.scale.size // 20)
+        for run, piece in _cut(compatible(query)):
+            if run or len(piece) < 3 or piece.isdigit() or self._language.common(piece):
+                continue
+            for term in list(self._analyzer.asked(piece).counts)[:1]:
+                having = words.matches.holders(term)
+                found = [number for number, _ in words.scored if number in having] if 0 < len(having) <= most else []
+                if found:
+                    known[piece] = found
+        return known
 
     def _window(self, since: str | None, until: str | None) -> Window | None:
         if since is None and until is None:
@@ -11273,6 +11285,16 @@ class AgentMemory:
     def _today(self) -> str:
         """The day it is, where the user is."""
         return self.calendar.day(stamp(self.now()))
+
+    def _fused(self, query: str, words: ByWords, meaning: Mapping[int, float], corpus: Corpus, shelf: Shelf,
+               weighed: bool) -> list[int]:
+        """The documents of both lists, best first: by their ranks, or `weighed` by their scores."""
+        best = [number for number, _ in words.ranked]
+        if words.listed:
+            return best
+        if weighed:
+            return self._weighed(query, words, meaning, corpus, shelf)
+        return [number for number, _ in rrf_merge([best, list(meaning)[:self._ranking["candidates"]]], self._ranking["rrf_k"])]
 
     def _weighed(self, query: str, words: ByWords, meaning: Mapping[int, float], corpus: Corpus, shelf: Shelf) -> list[int]:
         """The documents of both lists, best first: (1 − weight) · score / highest + weight · cosine, and more for a text in
@@ -12770,6 +12792,8 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
         yield say("no memory about this")
         if found.below:
             yield say.dim(say("below the floor: {n}; --explain shows them, and fewer words may find them", n=found.below))
+        if found.named:
+            yield say("something is known of: {names}", names=", ".join(map(shown, found.named)))
     for number, hit in enumerate(found.results, 1):
         yield from _one(hit, say, f"{number}. ", max(200, say.max_chars // len(found)))
         parts = [say("words {n:.2f}", n=hit.kw_score)] if hit.kw_score else []
@@ -13419,6 +13443,7 @@ CHINESE = {
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
     "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
     "see also {ids}": "另见 {ids}",
+    "something is known of: {names}": "知道一些关于：{names}",
     "passed over, for somebody asked not to keep it: {n}": "有人要求不记，已略过：{n} 处",
     "leaves {day}": "{day} 离开",
     "{n} of {total} memories will leave; verify ID [ID …] keeps them": "{total} 条记忆中有 {n} 条将离开；verify ID [ID …] 可留下",

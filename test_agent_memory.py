@@ -6131,6 +6131,21 @@ class Recalling(Spec):
                 self.assertTrue(found.results, "nothing found")
                 self.assertEqual(found[0].content, self.FACTS[fact])
 
+    def test_where_nothing_is_sure_a_name_may_answer_if_that_was_asked_for(self) -> None:
+        texts = ("the frontend is built with Vite", "Vite needs Node 20", "the queue is kept in Redis", "deploys happen on Monday",
+                 "backups lie in the cold bucket", "the wiki is plain Markdown", "alerts go to the on-call phone")
+        vite, node, *_ = (self.memory.remember(text).id for text in texts)
+        question = "please fix the vite config, it warns about chunk sizes"
+        found = self.memory.recall(question, touch=False)
+        self.assertEqual((found.results, found.named), ((), ("vite",)))
+        self.assertIn("\nsomething is known of: vite\n", self.say("recall", question).out)
+        self.assertEqual({hit.id for hit in self.memory.recall(question, touch=False, named=2)}, {vite, node})
+        self.assertEqual(len(self.memory.recall(question, touch=False, named=1)), 1)
+        self.assertEqual(self.memory.recall("please fix the chunk config", touch=False, named=2).named, ())
+        for text in ("Vite warns", "Vite is fast", "Vite is used", "Vite has plugins"):
+            self.memory.remember(text)
+        self.assertEqual(self.memory.recall("please mend the vite thing, chunks and sizes", touch=False, named=2).results, ())
+
     def test_what_was_never_stored_is_not_answered(self) -> None:
         for question in ["who won the chess tournament", "公司的年会在哪里办", "which airline do I fly with", "蛋糕的配方", "束开",
                          "what is my blood type", "的", "the", "???", "is it", "我的车牌号是多少", "favourite holiday destination"]:

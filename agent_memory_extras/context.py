@@ -76,7 +76,8 @@ def standing(memory: am.AgentMemory, project: str | None = None, chars: int | No
 def about(memory: am.AgentMemory, query: str, project: str | None = None, chars: int | None = None,
           told: Collection[str] = (), more: Iterable[am.Memory] = ()) -> Block:
     """What a question brings up, but for the ids in `told`, and then `more` if there is room; being told counts as no use."""
-    found = memory.recall(query, top_k=memory.settings["context"]["results"], touch=False, project=project)
+    rules = memory.settings["context"]
+    found = memory.recall(query, top_k=rules["results"], touch=False, project=project, named=rules["named"])
     return block(memory, chain((hit for hit in found.results if hit.id not in told), more), chars)
 
 

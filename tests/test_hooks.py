@@ -106,6 +106,14 @@ class Told(Hooked):
         self.assertEqual(self.prompt("who won the cup in 1954?"), "")
         self.assertEqual(am.AgentMemory(self.root).get(self.port.id).access_count, 0)
 
+    def test_a_task_brings_up_what_is_known_by_a_name_in_it(self) -> None:
+        vite = self.memory.remember("the frontend is built with Vite", verified=True).id
+        for prompt, expected in (("please fix the vite config, it warns about chunk sizes", [vite]),
+                                 ("please fix the chunk config, it warns about sizes", []), ("vite 的构建又失败了，看看", [])):
+            with self.subTest(prompt):
+                self.assertEqual([id for id in (vite,) if id in self.prompt(prompt)], expected)          # the third: it was told
+        self.assertEqual(self.memory.recall("please fix the vite config, it warns about chunk sizes").results, ())
+
     def test_the_same_store_session_and_prompt_give_the_same_bytes(self) -> None:
         event = self.event("UserPromptSubmit", prompt="which port does the cache use?")
         first = self.hook(event)

@@ -5050,6 +5050,10 @@ class Analyzer:
         """A text in simplified characters; to look at each of them takes four times as long as to see that there is none."""
         return low if self._traditional.isdisjoint(low) else low.translate(self._simple)
 
+    def term_of(self, word: str) -> str:
+        """The term of a word as a whole; "" where it has none."""
+        return next(iter(self._word(word, True)), "")
+
     def telling(self, terms: Iterable[str]) -> list[str]:
         """Terms of a query that say what of a time is asked for: "what happened last week" asks for all of it."""
         return [term for term in terms if term not in self._stop and term not in self._whatever]
@@ -11262,14 +11266,11 @@ class AgentMemory:
     def _names_known(self, query: str, words: ByWords) -> dict[str, list[int]]:
         """The words of a query that are no everyday ones and that few memories have, each with the best of these."""
         known, most = dict[str, list[int]](), max(3, words.matches.scale.size // 20)
-        for run, piece in _cut(compatible(query)):
-            if run or len(piece) < 3 or piece.isdigit() or self._language.common(piece):
-                continue
-            for term in list(self._analyzer.asked(piece).counts)[:1]:
-                having = words.matches.holders(term)
-                found = [number for number, _ in words.scored if number in having] if 0 < len(having) <= most else []
-                if found:
-                    known[piece] = found
+        for piece in dict.fromkeys(piece for run, piece in _cut(compatible(query)) if not run and len(piece) > 2):
+            having = words.matches.holders(self._analyzer.term_of(piece)) if not piece.isdigit() else ()
+            rare = 0 < len(having) <= most and not self._language.common(piece)
+            if found := [number for number, _ in words.scored if number in having] if rare else []:
+                known[piece] = found
         return known
 
     def _window(self, since: str | None, until: str | None) -> Window | None:
@@ -12793,7 +12794,7 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
         if found.below:
             yield say.dim(say("below the floor: {n}; --explain shows them, and fewer words may find them", n=found.below))
         if found.named:
-            yield say("something is known of: {names}", names=", ".join(map(shown, found.named)))
+            yield say("something is known of: {names}; ask for that alone", names=", ".join(map(shown, found.named)))
     for number, hit in enumerate(found.results, 1):
         yield from _one(hit, say, f"{number}. ", max(200, say.max_chars // len(found)))
         parts = [say("words {n:.2f}", n=hit.kw_score)] if hit.kw_score else []
@@ -13443,7 +13444,7 @@ CHINESE = {
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
     "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
     "see also {ids}": "另见 {ids}",
-    "something is known of: {names}": "知道一些关于：{names}",
+    "something is known of: {names}; ask for that alone": "知道一些关于：{names}；可只问它",
     "passed over, for somebody asked not to keep it: {n}": "有人要求不记，已略过：{n} 处",
     "leaves {day}": "{day} 离开",
     "{n} of {total} memories will leave; verify ID [ID …] keeps them": "{total} 条记忆中有 {n} 条将离开；verify ID [ID …] 可留下",

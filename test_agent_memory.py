@@ -6138,7 +6138,7 @@ class Recalling(Spec):
         question = "please fix the vite config, it warns about chunk sizes"
         found = self.memory.recall(question, touch=False)
         self.assertEqual((found.results, found.named), ((), ("vite",)))
-        self.assertIn("\nsomething is known of: vite\n", self.say("recall", question).out)
+        self.assertIn("\nsomething is known of: vite; ask for that alone\n", self.say("recall", question).out)
         self.assertEqual({hit.id for hit in self.memory.recall(question, touch=False, named=2)}, {vite, node})
         self.assertEqual(len(self.memory.recall(question, touch=False, named=1)), 1)
         self.assertEqual(self.memory.recall("please fix the chunk config", touch=False, named=2).named, ())

@@ -1262,10 +1262,10 @@ security:
   labels:
     - label: password
       grade: plain
-      words: [密码, 密碼, 密 码, 口令, 口 令, 暗号, password, passwd, passphrase, passcode, passwort, contraseña, パスワード, 비밀번호, пароль, mot de passe, pass phrase, storepass, keypass, pswd, psw, pwd, pw, pgpassword, requirepass, masterauth, userpass, identified by]
+      words: [密码, 密碼, 密 码, 口令, 口 令, 暗号, 密玛, mima, password, pass word, passwrod, pasword, passowrd, p/w, senha, parola, wachtwoord, hasło, şifre, mật khẩu, passwd, passphrase, passcode, passwort, contraseña, パスワード, 비밀번호, пароль, mot de passe, pass phrase, storepass, keypass, pswd, psw, pwd, pw, pgpassword, requirepass, masterauth, userpass, identified by]
     - label: password            # "pass" is a verb, too
       grade: mixed
-      words: [pass, psk, wpa key, wpa2 key, wpa3 key, wifi key, wi-fi key, network key]
+      words: [pass, unlock phrase, secret word, magic word, safe word, snmp community, snmp community string, radius key, enable secret, 暗语, 密语, 密令, 密钥短语, 密保答案, 屏幕解锁, psk, wpa key, wpa2 key, wpa3 key, wifi key, wi-fi key, network key]
     - label: api_key
       grade: token
       words: [密钥, 秘钥, 密匙, 密鑰, 金鑰, api key, access key, api 密钥, api key id, access key id, access key secret, subscription key, app key, service key, deploy key, license key, account key, auth key, integration key, routing key, 许可证密钥, 激活码]
@@ -1286,7 +1286,7 @@ security:
       words: [助记词, 恢复短语, 恢复词, 种子短语, mnemonic, mnemonic phrase, seed phrase, seed words, word seed, recovery phrase, recovery words, secret phrase, backup phrase]
     - label: recovery_code
       grade: codes
-      words: [恢复码, 恢复代码, 备用码, 备份码, 救援码, recovery code, recovery codes, backup code, backup codes, scratch codes, rescue codes]
+      words: [these codes, 备用代码, 恢复码, 恢复代码, 备用码, 备份码, 救援码, recovery code, recovery codes, backup code, backup codes, scratch codes, rescue codes]
     - label: none
       grade: skip
       words: [public key, primary key, foreign key, partition key, sort key, cache key, idempotency key, hot key, shortcut key, object key, s3 key, row key, group key, map key, dedup key, routing key name, 公钥, 主键, 外键, next token, page token, next page token, max tokens, csrf error, author, 关键, 会话]
@@ -1475,7 +1475,7 @@ security:
       masks: ['cookie: lang=en; connect.sid=a1b2a1b2']
       okay: ['cookie: theme=dark; sid=']
     - label: password            # admin / X, admin:X
-      pattern: '((?:[Ll]og ?in|[Ss]ign in|登[录陆]|[账帐][号户密]|用户名?|[Cc]redentials?|[Cc]reds?|[Uu]sername)(?: (?:with|is|are|as))?[:= 是为用-]{0,3}(?:[A-Za-z0-9_.@-]{2,40}:|[^\n/:,，;]{0,12}[A-Za-z0-9_.@-]{2,40} ?/ ?(?![\w.-]{1,40}/[\w.-]{1,40}/))|(?:账密|(?:[账帐]号|用户名|[Uu]ser(?:name)?) ?[/和、]? ?(?:密码|口令|[Pp]ass(?:word)?)|[Cc]redentials?)(?:分别)?[:= 是为用]{0,3}[A-Za-z0-9_.@-]{2,40} ?(?:和|and|[/,，、])? ?)(\S{6,128})'
+      pattern: '((?:[Ll]og ?in|[Ss]ign in|登[录陆]|[账帐][号户密]|用户名?|[Cc]redentials?|[Cc]reds?|[Uu]sername)(?: (?:with|is|are|as|for [\w.-]{1,24}))?[:= 是为用-]{0,3}(?:[A-Za-z0-9_.@-]{2,40}:|[^\n/:,，;]{0,12}[A-Za-z0-9_.@-]{2,40} ?/ ?(?![\w.-]{1,40}/[\w.-]{1,40}/))|(?:账密|(?:[账帐]号|用户名|[Uu]ser(?:name)?) ?[/和、]? ?(?:密码|口令|[Pp]ass(?:word)?)|[Cc]redentials?)(?:分别)?[:= 是为用]{0,3}[A-Za-z0-9_.@-]{2,40} ?(?:和|and|[/,，、])? ?)(\S{6,128})'
       gate: mixed
       when: [login, log in, sign in, cred, user, 登录, 登陆, 账, 帐, 用户]
       masks: ['log in with admin / abc123!', 'the credentials are admin:abc123!']
@@ -1498,6 +1498,164 @@ security:
       when: [' -u', ' --user', ' --proxy']
       masks: ['curl -u admin:abc123 https://a.test']
       okay: ['curl --user-agent acme/1.0', 'curl -u admin:$PASS https://a.test']
+    - label: password            # DBPASS=X, rootpw: X
+      pattern: '((?<![\w-])(?!\w{0,12}(?i:bypass|compass|surpass|trespass|overpass|underpass|no_?pass))[A-Za-z]\w{0,24}(?i:pass|pwd|pw|passwd)["'']?\s?[=:]\s?["'']?)([^\s"'']{4,128})'
+      gate: mixed
+      when: [pass=, pwd=, pw=, passwd=, 'pass:', 'pwd:', 'pw:', 'passwd:', 'pass"', 'pwd"', 'pass =', 'pwd =', 'pw =']
+      masks: [DBPASS=abc123!, 'rootpw: abc123!', 'MYSQLPASS: "abc123!"']
+      okay: [BYPASS=true1234, 'compass: north45', OLDPWD=/home/lin2]
+    - label: password            # PASS_ROOT=X, creds=X
+      pattern: '((?<![\w-])(?:(?i:pass|passwd|password|pwd)_\w{1,24}|(?i:\w{0,16}_)?(?i:creds?|credentials?))\s?[=:]\s?["'']?)([^\s"'']{6,128})'
+      gate: mixed
+      when: [pass_, passwd_, password_, pwd_, cred]
+      masks: [PASS_ROOT=abc123!, creds=abc123de!x]
+      okay: [password_hash=bcrypt, pass_count=12, 'credentials: include']
+    - label: password            # root:X@tcp(10.0.0.1:3306)/shop
+      pattern: '((?<![\w.-])[\w.-]{1,32}:)([^\s:/"''`]{3,128})(?=@(?:tcp|unix)\()'
+      gate: plain
+      when: ['@tcp(', '@unix(']
+      masks: ['root:abc123@tcp(127.0.0.1:3306)/shop']
+      okay: ['user:password@tcp(localhost:3306)/db']
+    - label: password            # user:X@proxy.test:3128
+      pattern: '((?<![\w/.@:-])(?!(?:mailto|sip|npm|image|docker|uses|git|ssh|acct|xmpp):)[A-Za-z][\w.-]{1,31}:)([^\s:@/"''`<>]{6,128})(?=@(?:[\w-]{1,63}\.){1,6}[\w-]{1,63}(?:[:/\s,;，。]|\Z))'
+      gate: odd
+      when: ['@']
+      masks: ['app:abc12xy34@proxy.test:3128']
+      okay: ['npm:string2width4@1.2.3', 'mailto:abc12xy34@a.test']
+    - label: password            # sqlplus scott/X, u/X@db:1521/SVC
+      pattern: '((?:(?:sqlplus|expdp|impdp|rman|sqlldr)\s(?:[^\n]{0,40}?\s)?|(?<![\w/.-])(?=\w{1,31}/[^\s/@]{4,128}@[\w.-]+:1521))[A-Za-z]\w{0,30}/)([^\s@/"'']{4,128})'
+      gate: mixed
+      when: [sqlplus, expdp, impdp, rman, sqlldr, ':1521']
+      masks: ['expdp system/abc123! schemas=hr', 'u/abc123!@db:1521/SVC']
+      okay: ['see docs/oracle19 on db:1521']
+    - label: password            # .pgpass: host:5432:db:user:X
+      pattern: '((?<![\w.])(?:[\w.-]+|\*):(?:5432|5433|6432|\*):[\w*.-]+:[\w.*-]+:)(\S{3,128})'
+      gate: plain
+      when: [':5432:', ':5433:', ':6432:', ':*:']
+      masks: ['db.test:5432:shop:app:abc123']
+      okay: ['db:5432:shop:app:*']
+    - label: password            # tools that take it after a letter
+      pattern: '((?:ssh-keygen\s(?:[^\n|;&]{0,160}?\s)?-N|(?:useradd|usermod|rdesktop|cqlsh|ipmitool|xfreerdp|influx|psql|rclone)\s(?:[^\n|;&]{0,160}?\s)?-[pP]|snmp\w+\s(?:[^\n|;&]{0,160}?\s)?-[AX]|oathtool\s(?:[^\n|;&]{0,60}?\s)?-b)\s["'']?)([^\s"'']{4,128})'
+      gate: mixed
+      when: [' -n ', ' -p ', ' -a ', ' -x ', ' -b ']
+      masks: ["ssh-keygen -t ed25519 -N 'abc123!'", useradd -m lin -p abc123!, oathtool --totp -b abc123xyz]
+      okay: [psql -p 5432, ssh-keygen -N name]
+    - label: password            # rar x -pX, xfreerdp /p:X, lftp -u user,X
+      pattern: '((?:(?:un)?rar\s(?:[^\n|;&]{0,160}?\s)?-h?p|[wx]freerdp\s(?:[^\n|;&]{0,160}?\s)?/p:|net use\s[^\n|;&]{0,160}?/user:\S{1,64}\s|lftp\s(?:[^\n|;&]{0,160}?\s)?-u\s?[\w.@-]{1,64},))([^\s"'']{4,128})'
+      gate: mixed
+      when: [rar, freerdp, net use, lftp]
+      masks: [rar x -pabc123! a.rar, 'xfreerdp /u:lin /p:abc123! /v:h', 'lftp -u lin,abc123! sftp://x']
+      okay: [rar x -pwd a.rar, 'lftp -u lin sftp://x']
+    - label: password            # htpasswd -nb lin X, wpa_passphrase Home X, openssl passwd -1 X
+      pattern: '((?:htpasswd\s(?:-\w+\s){1,3}(?:\S{1,64}\s){1,2}?|wpa_passphrase\s\S{1,64}\s|openssl passwd\s(?:-\w+\s){0,3}|http\s(?:[^\n|;]{0,80}?\s)?(?:-a|--auth)[ =][^\s:]{1,64}:)["'']?)([^\s"'')]{4,128})'
+      gate: mixed
+      when: [htpasswd, wpa_pass, openssl passwd, 'http ']
+      masks: [htpasswd -nb lin abc123!, wpa_passphrase Home abc123!x, 'http -a lin:abc123! GET x.test']
+      okay: [openssl passwd -6 -stdin, htpasswd -c file lin]
+    - label: password            # kinit <<< X, echo X | passwd
+      pattern: '((?:passwd|cryptsetup|kinit|sudo|vncpasswd|smbpasswd|openssl)\b[^\n]{0,80}<<<\s?["'']?)([^\s"'']{4,128})'
+      gate: mixed
+      when: ['<<<']
+      masks: ['kinit lin@X.TEST <<< abc123!']
+      okay: ['sudo tee file <<< hello']
+    - label: password            # what puts a secret into a store of secrets
+      pattern: '((?:(?:gh|glab) secret set\s[^\n]{0,80}?(?:--body|-b|--value)|aws (?:ssm put-parameter|secretsmanager \S+)\s[^\n]{0,200}?--(?:value|secret-string)|vercel env add[^\n]{0,80}?--value)[ =]["'']?)([^\s"'']{4,256})'
+      gate: mixed
+      when: [secret set, put-parameter, secretsmanager, env add]
+      masks: [gh secret set DB_PASS --body abc123!, aws ssm put-parameter --name /db --type SecureString --value abc123!]
+      okay: [gh secret set DB_PASS --body "$P"]
+    - label: password            # kubectl create secret … --from-literal=creds=X
+      pattern: '(--from-literal=["'']?[\w.-]{1,64}=)([^\s"'']{4,256})'
+      gate: plain
+      when: [create secret]
+      masks: [kubectl create secret generic db --from-literal=creds=abc123]
+      okay: ['kubectl create secret generic db --from-literal=creds=$P']
+    - label: password            # ["redis-server", "--requirepass", "X"], ["mysqladmin", "-pX"]
+      pattern: '(["'']--?(?:requirepass|password|passwd|pass|pwd|token|secret|masterauth)["''],\s?["'']|mysql[^\n]{0,80}["'']-p)([^"''\n]{4,256})(?=["''])'
+      gate: mixed
+      when: ['"--', "'--", '"-p', "'-p"]
+      masks: ['["redis-server","--requirepass","abc123!"]', '["CMD","mysqladmin","ping","-pabc123!"]']
+      okay: ['["--password", "name"]']
+    - label: password            # ConvertTo-SecureString 'X', IDENTIFIED WITH … BY 'X'
+      pattern: '((?i:ConvertTo-SecureString\s(?:-String\s)?|IDENTIFIED WITH \w+ BY\s)["''])([^"''\n]{3,128})'
+      when: [securestring, identified with]
+      masks: ["ConvertTo-SecureString 'abc123!' -AsPlainText", "IDENTIFIED WITH mysql_native_password BY 'abc123!'"]
+      okay: ['ConvertTo-SecureString $p -AsPlainText']
+    - label: password            # password: <X>, {X}, /X/
+      pattern: '((?i:password|passwd|pwd|密码|口令)\s?(?:[:=：]|是|为)\s?[<{\[/])([^\s<>{}\[\]/]{6,64})(?=[>}\]/])'
+      gate: odd
+      when: [password, passwd, pwd, 密码, 口令]
+      masks: ['password: <abc12xy34>', '密码：{abc12xy34}']
+      okay: ['password: <your-password>', 'password: {password_1}']
+    - label: password            # INSERT INTO users (name, password) VALUES ('lin', 'X')
+      pattern: '((?i:insert into\s[^\n;]{0,200}?(?:passw|pwd|secret|token|users?\b)[^\n;]{0,200}?\bvalues\s?\()[^\n;]{0,300}["''])([^"''\n]{6,128})(?=["''])'
+      gate: worded
+      when: [insert into]
+      masks: ["INSERT INTO users (name, password) VALUES ('lin', 'abc12xy34');"]
+      okay: ["INSERT INTO users (name, city) VALUES ('lin', 'Oslo');"]
+    - label: password            # login("lin", "X"), SetBasicAuth, getConnection
+      pattern: '((?:[Bb]asic_?[Aa]uth|\.login|\.authenticate|getConnection|create_superuser|create_user|[Cc]redential)\((?:[^()"''\n]{0,80}["''][^"''\n]{0,80}["''],\s?){1,3}b?["''])([^"''\n]{4,128})(?=["'']\s?\))'
+      gate: mixed
+      when: [basicauth, basic_auth, .login, .authenticate, getconnection, create_superuser, create_user, credential]
+      masks: ["HTTPBasicAuth('lin', 'abc123!')", 'client.login("lin", "abc123!")', 'getConnection(url, "root", "abc123!")']
+      okay: ["client.login('lin', 'fast mode')"]
+    - label: password            # connect("db", "lin", "X"), args = ('lin', 'X')
+      pattern: '((?:\bconnect\((?:[^()"''\n]{0,40}["''][^"''\n]{0,80}["''],\s?){2}|\bargs = \((?:["''][^"''\n]{0,80}["''],\s?){1,3}|bcrypt\.hash\w*\()b?["''])([^"''\n]{6,128})(?=["''])'
+      gate: worded
+      when: [connect, args =, bcrypt]
+      masks: ['connect("db", "lin", "abc12xy34")', 'bcrypt.hash("abc12xy34", 10)']
+      okay: ['connect("db", "lin", "shop")']
+    - label: password            # process.env.DB_PASSWORD || 'X', setdefault('DB_PASS', 'X')
+      pattern: '((?i:\w*(?:pass|passwd|password|pwd|secret|token|api_?key))["'']?[\])]?\s?(?:\|\||\?\?|,|\bor\b)\s?b?["''])([^"''\n]{6,128})(?=["''])'
+      gate: mixed
+      when: ['|| ', '?? ', "',", '",', 'or "', "or '"]
+      masks: ["process.env.DB_PASSWORD || 'abc123!'", 'os.getenv("DB_PASS", "abc123!")']
+      okay: ["form.password || 'required'", '["password", "user_2"]']
+    - label: password            # Password for 'https://…': X, Enter passphrase for key '…': X
+      pattern: '((?i:password|passphrase) for (?:key )?(?:''[^''\n]{1,160}''|"[^"\n]{1,160}"|[\w@.-]{1,60}):\s?|(?i:password) \[\w{1,24}\]:\s?)(\S{4,128})'
+      gate: mixed
+      when: [password for, passphrase for, 'password [']
+      masks: ["Password for 'https://lin@git.test': abc123!", "Enter passphrase for key '/home/lin/.ssh/id': abc123!"]
+      okay: ["Password for 'lin':"]
+    - label: password            # <td>password</td><td>X</td>, <key>Password</key><string>X</string>
+      pattern: '(<(?:key|td|th|dt)>[^<>\n]{0,30}(?i:password|passwd|passphrase|secret|token|密码|口令)[^<>\n]{0,10}</\w{2,3}>\s{0,20}<\w{2,8}[^<>\n]{0,40}>)([^<>\n]{4,256})(?=<)'
+      gate: mixed
+      when: [<key>, <td>, <th>, <dt>]
+      masks: ['<td>password</td><td>abc123!</td>', '<key>Password</key> <string>abc123!</string>']
+      okay: ['<td>password</td><td>required</td>']
+    - label: password            # <input value="X" type="password">, {"value": "X", "key": "password"}
+      pattern: '(<input\b[^<>\n]{0,120}?\bvalue=["'']|"value"\s?:\s?")([^"''<>\n]{3,256})(?=["''][^<>\n]{0,120}?type=["'']?password|"\s?,\s?"(?:key|name)"\s?:\s?"[^"\n]{0,24}(?i:passw|secret|token|pwd))'
+      when: [type=, '"value']
+      masks: ['<input value="abc123" type="password">', '{"value":"abc123","key":"password"}']
+      okay: ['<input value="abc123" type="text">', '{"value":"abc123","key":"host"}']
+    - label: password            # passwords: one in each line, where the one before is masked already
+      pattern: '((?i:passwords?|passwd|密码|口令|logins?|credentials?|creds)[^\n]{0,16}\n(?:[^\n\ue000]{0,48}\ue000{1,60}[^\n\ue000]{0,24}\n){1,24}\s{0,8}(?:[-*•] ?)?["'']?[^\s:：="'']{1,24}["'']?\s?[:：=]\s?["'']?)([^\s\ue000"'']{4,64})(?=["'']?,?[ \t]*(?:\n|\Z))'
+      gate: mixed
+      when: ["\ue000"]
+      masks: ["passwords:\n  dev: [已脱敏:password]\n  prod: abc123!", "密码\n- 测试：[已脱敏:password]\n- 生产：abc123!"]
+      okay: ["password: [已脱敏:password]\nport: 5432"]
+    - label: password            # admin X, root / X
+      pattern: '((?<![\w./@-])(?:admin|root|administrator|sa|postgres|ubuntu)(?: ?[/:：,，] ?| ))([^\s/"''`，。,;()（）]{6,64})(?=[\s，。,;)）]|\Z)'
+      gate: odd
+      when: [admin, root, 'sa ', postgres, ubuntu]
+      masks: [后台 admin abc12xy34, staging is root/abc12xy34]
+      okay: [admin user_2, root / filesystem2, admin page2024]
+    - label: password            # 10.0.0.4 root X, root@10.0.0.4 X
+      pattern: '((?:(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?[ ,，]{1,2}(?:root|admin|administrator|ubuntu|sa)|(?:root|admin|ubuntu)@(?:\d{1,3}\.){3}\d{1,3})[ ,，/:(（]{1,3})([^\s()（）]{6,64})'
+      gate: worded
+      when: [root, admin, ubuntu, ' sa ']
+      masks: ['10.0.0.4 root abc12xy34', 'root@10.0.0.4 abc12xy34', 'ssh root@10.0.0.4 (abcde9183)']
+      okay: ['10.0.0.4 root login', 'root@10.0.0.4 uptime']
+    - label: otp_secret          # Google's groups of four; base32 beside its name
+      pattern: '((?i:totp|otpauth|\b2fa\b|mfa|authenticator|setup key|manual entry|scan\?|验证器|两步验证|二次验证|动态口令)[^\n]{0,60}?)((?<![A-Za-z0-9])(?:(?=[a-z2-7 ]{0,40}[2-7])[a-z2-7]{4}(?: [a-z2-7]{4}){3,7}|(?=[A-Z2-7]{0,32}[2-7])(?:[A-Z2-7]{16}|[A-Z2-7]{32}))(?![A-Za-z0-9]))'
+      when: [totp, otpauth, 2fa, mfa, authenticator, setup key, manual entry, 'scan?', 验证器, 两步验证, 二次验证, 动态口令]
+      masks: [TOTP secret abcd efg2 hijk lmn7, 'setup key: ABCDEFGHIJKLMN27', 两步验证种子 ABCDEFGHIJKLMN27]
+      okay: [2fa will then work when they scan it, TOTP is RFC6238]
+    - label: mnemonic            # in lines, in quotes, without its label
+      pattern: '((?i:mnemonic|(?:seed|recovery|wallet|backup|secret) (?:phrase|words|recovery|seed)|metamask|ledger backup|trezor|\b(?:12|24) words|助记词|恢复词|个词)[^\n]{0,24}?[\s:：=是(\[]{1,4})((?:["''(\[]{0,2}(?:\d{1,2}[.):]?\s?)?[a-z]{3,8}["''\])]{0,2}[,;、]?\s{1,12}){11,23}["'']?(?:\d{1,2}[.):]?\s?)?[a-z]{3,8}["'']?)'
+      when: [mnemonic, phrase, words, wallet re, wallet se, metamask, ledger backup, trezor, 助记词, 恢复词, 个词]
+      masks: ["seed phrase:\n1. aaa\n2. bbb\n3. ccc\n4. ddd\n5. eee\n6. fff\n7. ggg\n8. hhh\n9. iii\n10. jjj\n11. kkk\n12. lll", 'metamask: aaa bbb ccc ddd eee fff ggg hhh iii jjj kkk lll']
+      okay: ['the wallet page is slow and the team wants it to be faster in the next release']
     - label: password            # echo X | sudo -S
       pattern: '(echo\s(?:-n\s)?["'']?(?:[\w.-]{1,40}:)?)([^\s"''|]{4,128})(?=["'']?\s?\|\s?(?:sudo|chpasswd|passwd|docker|gh|base64|openssl))'
       gate: plain
@@ -2819,7 +2977,7 @@ _BETWEEN = (
     r"|(?P<blank>[ \t]{1,8}|(?<={han})))(?:(?:bearer|basic|token|apikey)[ \t]{1,40}(?=\S)|\[(?=\d))?"
 ).replace("{han}", HAN)
 _FORCE = {"assign": 3, "field": 3, "cell": 3, "says": 2, "line": 1, "blank": 1}
-_VALUE = (r"(?a:(?:[\w!#$%*+\-./:=?@\\^~]|[&,;](?=[!-~])(?![\w .-]{1,40}[=:]|[\"'{\[])"
+_VALUE = (r"(?a:(?:[\w\u00c0-\u024f\u0370-\u052f!#$%*+\-./:=?@\\^~]|[&,;](?=[!-~])(?![\w .-]{1,40}[=:]|[\"'{\[])"
           r"|[\"'`()<>\[\]{}|](?=[\w!@#$%^*~+-])){1,160})")
 _BEFORE = (
     r"(?<![!-~])([!-~]{5,128})(?:\s?[(（][\w ]{0,12}"
@@ -2941,10 +3099,15 @@ class Redactor:
         says, chinese = any_of(self._lists["says"]), any_of(self._lists["chinese_says"])
         return _BETWEEN.replace("{says}", says).replace("{chinese}", chinese)
 
-    def clean(self, text: str) -> Clean:
-        """The text as it may be stored: secrets are marks, line ends are LF, control characters are gone."""
-        text = _storable(text)
-        while spans := self._spans(text):
+    def clean(self, text: str, seen: dict[str, str] | None = None) -> Clean:
+        """The text as it may be stored: secrets are marks, line ends are LF, control characters are gone.
+
+        A password that a label gave away is masked wherever else the text has it.  `seen` holds those found so far, {value:
+        label}, for texts of one conversation; it is not to leave the memory of the process.
+        """
+        text, seen = _storable(text), {} if seen is None else seen
+        while spans := self._spans(text) or _again(text, seen):
+            seen.update({text[start:stop]: label for start, stop, label in spans if _distinct(text[start:stop])})
             ends = [0, *(stop for _, stop, _ in spans)]
             pieces = [f"{text[at:start]}[已脱敏:{label}]" for at, (start, _, label) in zip(ends, spans)]
             text = "".join(pieces) + text[ends[-1]:]
@@ -2960,7 +3123,7 @@ class Redactor:
             found += [(*block.span(), "private_key") for block in _unkept(_ARMOUR).finditer(shadow.flat)]
         cues = frozenset([self._cues[at] for at in self._cued(shadow.low, shadow.pairs)])
         found += [*self._ruled(shadow, cues), *self._begun(shadow), *self._labelled(shadow), *self._told(shadow, cues),
-                  *self._columns(shadow), *self._random(shadow)]
+                  *self._columns(shadow), *self._exports(shadow), *self._random(shadow)]
         return _apart([*found, *_personal(shadow.flat)] if self._personal else found, shadow)
 
     def _ruled(self, shadow: Shadow, cues: Set[str]) -> Iterator[Found]:
@@ -3159,6 +3322,23 @@ class Redactor:
                 place += len(cell) + 1
             above = cells
 
+    def _exports(self, shadow: Shadow) -> Iterator[Found]:
+        """Cells under a heading that is a label, in lines parted by commas, semicolons, tabs or several blanks, as browsers export
+        logins and databases print rows; a dump of PostgreSQL names its columns in brackets."""
+        place, heads, cells_of, count = 0, dict[int, tuple[str, str]](), "", 0
+        known = self._labels if 0 < shadow.low.count("\n") < 2000 else ()
+        labels = {word: (label, grade) for word, label, grade in known if grade in ("plain", "token") and word in shadow.low}
+        for line in shadow.low.split("\n") if labels else ():
+            cells = list(_unkept(cells_of).finditer(line)) if heads else []
+            if heads and len(cells) == count:
+                for n, (label, grade) in heads.items():
+                    start = place + cells[n].start() + len(cells[n][0]) - len(cells[n][0].lstrip())
+                    yield from ((*span, label) for span in self._value(shadow.flat, start, grade, 3, place + cells[n].end())
+                                if span[1] <= place + cells[n].end())
+            else:
+                heads, cells_of, count = _headings(line, labels)
+            place += len(line) + 1
+
     def _random(self, shadow: Shadow) -> Iterator[Found]:
         """Long random tokens nobody named; digests and UUIDs only beside a word such as 令牌."""
         flat, free = shadow.flat, 0
@@ -3222,6 +3402,8 @@ class Redactor:
 def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
     """Whether a value that has letters proves as much as its grade asks; `rest` is what follows it."""
     signed, random = not set("@#$%^&*!+=?~").isdisjoint(value), _looks_random(value)
+    if grade == "mixed" and force == 1 and re.match(r"[a-z]\w*_\w*$|.*(?:::|/)", value):
+        return False                      # PASS test_login_v2
     if grade == "mixed":                  # it speaks for itself, and is no e-mail address
         return len(value) > 5 and (digits > 0 or signed) and not re.fullmatch(r"[\w.+-]+@[\w-]+\.[\w.-]+", value)
     if grade in ("odd", "worded"):
@@ -3235,6 +3417,8 @@ def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
     if grade == "token":                  # more letters than a word has
         letters = len(value) if value.isalpha() else 0
         return letters > 15 and (value.islower() or random) or len(value) > 7 and signed or force == 4 and letters > 11
+    if value.count(" ") > 1 and force > 2:               # a phrase in quotes, of words that are no talk
+        return True
     if digits or signed:                  # a password
         return force > 2 or len(value) > (3 if force == 2 else 5)
     if force == 2:                        # a word: not one in a sentence, where others follow
@@ -3242,6 +3426,30 @@ def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
         name = len(value) > 2 and value.isalnum() and not _unkept(_INFLECTED).match(value.lower())
         return value.count("-") > 1 or name and ends
     return force == 4 or force == 3 and not (value.islower() and _unkept(_INFLECTED).match(value))
+
+
+def _distinct(value: str) -> bool:
+    """Whether a masked value stands for nothing else where it stands again: no word, no name in a program, no path."""
+    if not 5 < len(value) < 257 or not any(map(str.isalpha, value)):
+        return False
+    alone = _looks_odd(value) or _looks_random(value) or set("_./:=() \n").isdisjoint(value)
+    return _proven(value, "mixed", 2, sum(map(str.isdigit, value)), "") and (alone or bool(_unkept(_WORDED).fullmatch(value)))
+
+
+def _again(text: str, seen: Mapping[str, str]) -> list[Found]:
+    """Where values that were masked stand once more, sorted and apart; of more than a hundred, those that stand alone."""
+    if len(seen) > 100:
+        runs = _unkept(r"[^\s\"'`,;:，。；：、()<>\[\]{}]+").finditer(text)
+        return [(*run.span(), seen[run[0]]) for run in runs if run[0] in seen]
+    spans = [(at, at + len(value), label) for value, label in seen.items() for at in _places(value, text)
+             if not _unkept(r"[A-Za-z0-9]").search(text[max(0, at - 1):at] + text[at + len(value):at + len(value) + 1])]
+    apart: list[Found] = []
+    last = 0
+    for start, stop, label in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if start >= last:
+            apart.append((start, stop, label))
+            last = stop
+    return apart
 
 
 def _looks_odd(value: str) -> bool:
@@ -3368,9 +3576,24 @@ def _codes(low: str, at: int) -> list[Span]:
     return spans
 
 
+_CELLS = (r"(?<![^,])(?:\"[^\"\n]*\"|[^,\n])*", r"(?<![^;])(?:\"[^\"\n]*\"|[^;\n])*", r"(?<![^\t])[^\t\n]*", r"\S+(?: \S+)*")
+
+
+def _headings(line: str, labels: Mapping[str, tuple[str, str]]) -> tuple[dict[int, tuple[str, str]], str, int]:
+    """The cells of a line that are labels, {place: (mark, grade)}, where it is the head of a table; the pattern of a cell, and how
+    many there are."""
+    copied = _unkept(r"copy \S+ \(([^()]*)\) from stdin").match(line)
+    for pattern in _CELLS if not copied else (_CELLS[0],):
+        cells = [cell.strip(" \"'*`") for cell in _unkept(pattern).findall(copied[1] if copied else line)]
+        heads = {n: labels[cell] for n, cell in enumerate(cells) if cell in labels}
+        if heads and len(cells) > 2 and all(0 < len(cell) < 32 and cell.count(" ") < 2 for cell in cells):
+            return heads, _CELLS[2] if copied else pattern, len(cells)
+    return {}, "", 0
+
+
 def _ruling(line: str) -> bool:
     """Whether a line is the rule under the head of a table."""
-    return "--" in line and not line.strip("-:| \t")
+    return "--" in line and not line.strip("-:|+ \t")
 
 
 def _trimmed(value: str) -> str:
@@ -3385,7 +3608,7 @@ def _trimmed(value: str) -> str:
 
 def _run_end(flat: str, stop: int) -> int:
     """Where the run of token characters ends that a bounded look may have cut."""
-    return _unkept(r"[A-Za-z0-9+/=_-]*").match(flat, stop).end()          # type: ignore[union-attr]
+    return _unkept(r"[A-Za-z0-9\u00c0-\u024f\u0370-\u052f+/=_-]*").match(flat, stop).end()          # type: ignore[union-attr]
 
 
 def _wrapped(flat: str, stop: int) -> int:
@@ -3409,6 +3632,7 @@ def _storable(text: str) -> str:
     """Text with LF line ends, without control characters, lone surrogates and outer blanks."""
     if text.isprintable():
         return text.strip()
+    text = re.sub(r"\x1b\[[0-9;?]{0,32}[ -/]{0,4}[@-~]", "", text) if "\x1b" in text else text       # colours would part a label
     text = re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text.replace("\r\n", "\n").replace("\r", "\n"))
     try:
         text.encode()
@@ -12241,11 +12465,11 @@ class AgentMemory:
             ranked = iter(sorted(here, key=lambda memory: (-memory.importance, not memory.execution_verified)))
         return (memory for memory in ranked if not project or memory.project in (None, project))
 
-    def clean(self, text: str) -> Clean:
-        """A text with its secrets masked: the only form in which any text gets further than this."""
+    def clean(self, text: str, seen: dict[str, str] | None = None) -> Clean:
+        """A text with its secrets masked: the only form in which any text gets further than this.  `seen`: see `Redactor.clean`."""
         if not isinstance(text, str):
             raise UsageError(f"text is wanted, not {type(text).__name__}")
-        return self._redactor.clean(text)
+        return self._redactor.clean(text, seen)
 
     def inspect(self, text: str) -> Inspection:
         """Whether a text tries to command whoever reads it, masked and made harmless; nothing is kept."""

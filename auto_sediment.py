@@ -76,12 +76,18 @@ def standing(session: Session, subagents: bool) -> str:
     return "" if any(turn.role == "user" for turn in session.turns) else "blank"
 
 
-def masked(session: Session, clean: Callable[[str], str]) -> Session:
-    """The session with its id and the words of its turns as they may be kept."""
-    turns, asked = list[Turn](), ""
+def masked(session: Session, clean: Callable[..., str]) -> Session:
+    """The session with its id and the words of its turns as they may be kept: what one of them gives away as a password is
+    masked in all of them."""
+    turns, asked, seen = list[Turn](), "", dict[str, str]()
+
+    def cleaned(text: str) -> str:
+        return clean(text, seen)
+
     for turn in session.turns:
-        turns.append(am.replace(turn, text=_answered(asked, turn.text, clean)))
+        turns.append(am.replace(turn, text=_answered(asked, turn.text, cleaned)))
         asked = turn.text.rstrip().rpartition("\n")[2][-160:]
+    turns = [am.replace(turn, text=cleaned(turn.text)) if any(map(turn.text.__contains__, seen)) else turn for turn in turns]
     return am.replace(session, alias=alias(session.session, clean), turns=tuple(turns))
 
 

@@ -197,7 +197,7 @@ redacted: password
     def test_control_characters_do_not_get_in_and_line_ends_are_one_kind(self) -> None:
         kept = self.memory.remember("first\r\nsecond\x1b[31m\x00 third\rfourth")
 
-        self.assertEqual(kept.content, "first\nsecond[31m third\nfourth")
+        self.assertEqual(kept.content, "first\nsecond third\nfourth")          # a colour goes whole
 
     def test_records_answer_by_name_as_the_scripts_of_the_specification_ask(self) -> None:
         kept = self.memory.remember("records answer by name")
@@ -3021,6 +3021,46 @@ class Talk(unittest.TestCase):
         self.assertEqual(clean(text), text)
 
 
+class Everywhere(unittest.TestCase):
+    """What a label gives away once is masked wherever it stands, and in what it stands."""
+
+    def masked(self, text: str, *secrets: str) -> str:
+        found = str(clean(text))
+        for secret in secrets:
+            self.assertNotIn(secret, found)
+        self.assertEqual(str(clean(found)), found)
+        return found
+
+    def test_a_value_that_stands_again_is_masked_again(self) -> None:
+        self.masked("密码是 Karpfen73xq。deploy.sh 里写的 Karpfen73xq 也对", "Karpfen73xq")
+        self.masked("use Laternen-57 there\nthe password is Laternen-57", "Laternen-57")
+        self.assertIn(" aKarpfen73xqb.zip", self.masked("the password is Karpfen73xq, for aKarpfen73xqb.zip"))
+        self.assertTrue(self.masked("password: sunshine\nthe sunshine is nice").endswith("the sunshine is nice"))     # a word
+        many = "\n".join(f"password: Karpfen{number}xq" for number in range(100, 300))
+        self.masked(f"{many}\nand Karpfen123xq again", "Karpfen123xq")
+
+    def test_tables_exports_and_dumps_are_read_down(self) -> None:
+        for text in ("+----+----------+\n| id | password |\n+----+----------+\n|  1 | Karpfen73xq |",
+                     " id | passwd \n----+---\n  1 | Karpfen73xq", "url,username,password,note\nhttps://a.test,lin,Karpfen73xq,",
+                     'name;user;password\nshop;"lin; b";Karpfen73xq', "host   user   password\ndb1    root   Karpfen73xq",
+                     "name\tuser\tpassword\nshop\tlin\tKarpfen73xq",
+                     "COPY public.users (id, email, password) FROM stdin;\n1\ta@b.test\tKarpfen73xq\n\\."):
+            with self.subTest(text):
+                self.masked(text, "Karpfen73xq")
+        for text in ("We need host, user, password\nand more, of this, kind2024", "name, city, age\nlin, Oslo2024, 7"):
+            self.assertEqual(self.masked(text), text)
+
+    def test_colours_and_letters_of_other_alphabets_part_nothing(self) -> None:
+        self.masked("\x1b[32mpassword\x1b[0m: \x1b[1mKarpfen73xq\x1b[0m", "Karpfen73xq")
+        self.masked("password: Grün!Spät7", "Spät7")
+        self.masked('passphrase is "velvet anchor tundra mosaic"', "tundra")
+        self.assertEqual(str(clean('the password is "not set for this user"')), 'the password is "not set for this user"')
+
+    def test_what_a_test_runner_prints_stays(self) -> None:
+        for text in ("PASS test_login_v2", "PASS tests/test_api_v3.py::test_x"):
+            self.assertEqual(str(clean(text)), text)
+
+
 class FixedPoints(unittest.TestCase):
     """Cleaning twice changes nothing, whatever the text."""
 
@@ -5800,6 +5840,15 @@ class EachTurnOnce(SedimentSpec):
         self.run_it("--apply")
 
         self.assertEqual(self.kept(), ["决定：一", "决定：二", "决定：三"])
+
+    def test_a_password_that_one_turn_gives_away_is_masked_in_all_of_them(self) -> None:
+        self.log(said("决定：部署用 Laternen-57 登录"), said("密码呢？"), replied(dsh_log.text_part("Laternen-57")),
+                 said("决定：端口改为 8083，登录仍用 Laternen-57"))
+        self.run_it("--all", "--apply", "--archive", "on")
+        self.assertEqual(len(self.kept()), 2)
+        for path in filter(os.path.isfile, self.root.rglob("*")):
+            data = path.read_bytes()
+            self.assertNotIn(b"Laternen", zlib.decompress(data) if path.suffix == ".z" else data, path)
 
     def test_a_clock_that_was_wrong_makes_nothing_the_newest(self) -> None:
         self.log(said("决定：一", time="2036-01-01T00:00:00Z"), said("决定：二", time="2026-08-16T10:00:00Z"))

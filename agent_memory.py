@@ -4844,6 +4844,7 @@ _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 
             "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
 _TIMES_OF = ("day", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
 _TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through|and)\b|[-–—~]|到|至|和)\s*"
+_MONTH_AFTER = r"(?i)\b(?:in|from|since|until|to|between|between [a-z]{3,9} and) $"
 _SIDES = {**dict.fromkeys(("since", "after", "from", "以来", "之后", "以后"), "since"), "until": "until", "till": "until",
           **dict.fromkeys(("before", "之前", "以前"), "before")}
 _TO_COME = r"(?i)\b(?:will|shall|going to|upcoming|next)\b|下个?(?:周|星期|礼拜)|将[要会]|即将"
@@ -4958,7 +4959,7 @@ def _days_in(low: str, now: date, start: date | None = None) -> Iterator[tuple[i
     from datetime import date, timedelta
     dates = [*_dates_in(low)]
     for (begin, end, (year, month, day)), (after, _, (year_2, month_2, day_2)) in zip(dates, [*dates[1:], (0, 0, (0, 0, 0))]):
-        if low[begin:end].isalpha() and not low[:begin].casefold().endswith("in "):
+        if low[begin:end].isalpha() and not _pattern(_MONTH_AFTER).search(low, max(0, begin - 24), begin):
             continue                                       # what April said
         if not year and year_2 and _pattern(rf"(?i){_TO}").fullmatch(low, end, after):
             year = year_2 - ((month, day) > (month_2, day_2))                # May 3 to May 8, 2023

@@ -6595,6 +6595,8 @@ class When(Spec):
              "from Aug 15 to Aug 20": ("2026-08-15", "2026-08-20"), "from 2026-08-05 to 2026-08-03": ("2026-08-05", "2026-08-17"),
              "since Friday": ("2026-08-14", "2026-08-17"), "before Friday": ("1970-01-01", "2026-08-13"),
              "周五以来": ("2026-08-14", "2026-08-17"), "until Friday": ("1970-01-01", "2026-08-14"),
+             "from Jan to March": ("2026-01-01", "2026-03-31"), "between May and July": ("2026-05-01", "2026-07-31"),
+             "what did May and April say": None, "11月到12月": ("2025-11-01", "2025-12-31"),
              "what will happen on Friday": None, "下周五做什么": None, "will it be on December 5": "2026-12-05"}
 
     def test_what_lies_between_two_days_is_found(self) -> None:

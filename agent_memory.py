@@ -1543,7 +1543,7 @@ security:
     - label: password            # rar x -pX, xfreerdp /p:X, lftp -u user,X
       pattern: '((?:(?:un)?rar\s(?:[^\n|;&]{0,160}?\s)?-h?p|[wx]freerdp\s(?:[^\n|;&]{0,160}?\s)?/p:|net use\s[^\n|;&]{0,160}?/user:\S{1,64}\s|lftp\s(?:[^\n|;&]{0,160}?\s)?-u\s?[\w.@-]{1,64},))([^\s"'']{4,128})'
       gate: mixed
-      when: [rar, freerdp, net use, lftp]
+      when: [rar x, rar a, rar e, rar t, freerdp, net use, lftp]
       masks: [rar x -pabc123! a.rar, 'xfreerdp /u:lin /p:abc123! /v:h', 'lftp -u lin,abc123! sftp://x']
       okay: [rar x -pwd a.rar, 'lftp -u lin sftp://x']
     - label: password            # htpasswd -nb lin X, wpa_passphrase Home X, openssl passwd -1 X
@@ -1635,15 +1635,15 @@ security:
       masks: ["passwords:\n  dev: [已脱敏:password]\n  prod: abc123!", "密码\n- 测试：[已脱敏:password]\n- 生产：abc123!"]
       okay: ["password: [已脱敏:password]\nport: 5432"]
     - label: password            # admin X, root / X
-      pattern: '((?<![\w./@-])(?:admin|root|administrator|sa|postgres|ubuntu)(?: ?[/:：,，] ?| ))([^\s/"''`，。,;()（）]{6,64})(?=[\s，。,;)）]|\Z)'
+      pattern: '((?<![\w./@-])(?:admin|root|administrator|postgres|ubuntu)(?: ?[/:：,，] ?| ))([^\s/"''`，。,;()（）]{6,64})(?=[\s，。,;)）]|\Z)'
       gate: odd
-      when: [admin, root, 'sa ', postgres, ubuntu]
+      when: [admin, root, postgres, ubuntu]
       masks: [后台 admin abc12xy34, staging is root/abc12xy34]
       okay: [admin user_2, root / filesystem2, admin page2024]
     - label: password            # 10.0.0.4 root X, root@10.0.0.4 X
-      pattern: '((?:(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?[ ,，]{1,2}(?:root|admin|administrator|ubuntu|sa)|(?:root|admin|ubuntu)@(?:\d{1,3}\.){3}\d{1,3})[ ,，/:(（]{1,3})([^\s()（）]{6,64})'
+      pattern: '((?:(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?[ ,，]{1,2}(?:root|admin|administrator|ubuntu)|(?:root|admin|ubuntu)@(?:\d{1,3}\.){3}\d{1,3})[ ,，/:(（]{1,3})([^\s()（）]{6,64})'
       gate: worded
-      when: [root, admin, ubuntu, ' sa ']
+      when: [root, admin, ubuntu]
       masks: ['10.0.0.4 root abc12xy34', 'root@10.0.0.4 abc12xy34', 'ssh root@10.0.0.4 (abcde9183)']
       okay: ['10.0.0.4 root login', 'root@10.0.0.4 uptime']
     - label: otp_secret          # Google's groups of four; base32 beside its name
@@ -1653,7 +1653,7 @@ security:
       okay: [2fa will then work when they scan it, TOTP is RFC6238]
     - label: mnemonic            # in lines, in quotes, without its label
       pattern: '((?i:mnemonic|(?:seed|recovery|wallet|backup|secret) (?:phrase|words|recovery|seed)|metamask|ledger backup|trezor|\b(?:12|24) words|助记词|恢复词|个词)[^\n]{0,24}?[\s:：=是(\[]{1,4})((?:["''(\[]{0,2}(?:\d{1,2}[.):]?\s?)?[a-z]{3,8}["''\])]{0,2}[,;、]?\s{1,12}){11,23}["'']?(?:\d{1,2}[.):]?\s?)?[a-z]{3,8}["'']?)'
-      when: [mnemonic, phrase, words, wallet re, wallet se, metamask, ledger backup, trezor, 助记词, 恢复词, 个词]
+      when: [mnemonic, seed phrase, seed words, recovery phrase, recovery words, wallet phrase, wallet words, wallet re, wallet se, backup phrase, secret phrase, metamask, ledger backup, trezor, 12 words, 24 words, 助记词, 恢复词, 个词]
       masks: ["seed phrase:\n1. aaa\n2. bbb\n3. ccc\n4. ddd\n5. eee\n6. fff\n7. ggg\n8. hhh\n9. iii\n10. jjj\n11. kkk\n12. lll", 'metamask: aaa bbb ccc ddd eee fff ggg hhh iii jjj kkk lll']
       okay: ['the wallet page is slow and the team wants it to be faster in the next release']
     - label: password            # echo X | sudo -S

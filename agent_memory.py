@@ -4833,20 +4833,28 @@ def undated(text: str) -> str:
 #     yesterday, 昨天                     that day             last week, 上周          Monday to Sunday
 #     3 days ago, 三天前                  that day             last month, 上个月       all of it
 #     2 weeks ago, 两周前                 3 days to each side  last Friday, 上周五      that day
-#     last 2 weeks, 最近两周              from then to today   before …, … 之前         all before it
-#     since …, … 以来                     from then to today   until …                  to the end of it
+#     last 2 weeks, 最近两周              from then to today   last weekend, 上周末     both days of it
+#     on Friday, 周五                     the last such        the 20th, 20号           the last such
+#     November 3, 11月3日                 the last such and the next; where a text names no year either, that, too
+#     since …, … 以来, … 起               from then to today   before …, … 之前         all before it
+#     after …, … 之后                     all after it         until …, …为止           to the end of it
 #     from … to …, between … and …, 从 … 到 …                  both and what lies between; of weekdays the last such
+#     … and …, …和…                       both, and not what lies between
 #
 # Whose days they are a Calendar knows; the terms of the day a memory was made are those of UTC, as `created_at` is.
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DAYS_ZH = "一二三四五六日"
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
             "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
 _TIMES_OF = ("day", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
-_TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through|and)\b|[-–—~]|到|至|和)\s*"
-_MONTH_AFTER = r"(?i)\b(?:in|from|since|until|to|between|between [a-z]{3,9} and) $"
-_SIDES = {**dict.fromkeys(("since", "after", "from", "以来", "之后", "以后"), "since"), "until": "until", "till": "until",
-          **dict.fromkeys(("before", "之前", "以前"), "before")}
+_TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through)\b|[-–—~]|到|至)\s*(?:the\s+)?"
+_AND = r"\s*(?:\b(?:and|or)\b|[、和或]|以?及)\s*(?:on\s+)?(?:the\s+)?"
+_JOINT = f"(?:{_TO}|{_AND})"
+_MONTH_AFTER = r"(?i)\b(?:in|from|since|after|before|until|to|between|between [a-z]{3,9} and) $"
+_LED_BY = r"(?i)(?:\b(?:(since|after|before|until|till)|on|in|of|from|between)\s+(?:the\s+)?|(自)|[从在于])$"
+_SIDE_AFTER = (r"\s*(?:(以来|起(?![来诉因点草飞])|开始(?!时)|onwards?\b|on(?=[?.!]*$))|(之后|以后|后(?![端台面续来期备]))"
+          r"|(之前|以前|前(?![端台面后往期提辈]))|(为止))")
 _TO_COME = r"(?i)\b(?:will|shall|going to|upcoming|next)\b|下个?(?:周|星期|礼拜)|将[要会]|即将"
 
 
@@ -4861,6 +4869,8 @@ class Window(Record):
 
     since: str
     until: str
+    also: tuple[Window, ...] = ()                      # other days that are meant no less
+    yearless: bool = False                             # whether a text that names such a day and no year means it
 
     def terms(self) -> Iterator[tuple[str, ...]]:
         """Terms of dates, all of a tuple or all of another: whole years, whole months, single days."""
@@ -4877,27 +4887,83 @@ class Window(Record):
             else:
                 yield f"@{day.month}-{day.day}", f"@y{day.year}-{day.month}"
                 day += timedelta(1)
+        for other in self.also:
+            yield from other.terms()
+
+    def without_year(self) -> dict[str, str]:
+        """{the term of a day or a month: the number of its month} of those that mean one of these days in a text that tells no
+        year of such a month."""
+        if not self.yearless:
+            return {}
+        months = {terms[-1].rpartition("-")[2]: terms[0] for terms in self.terms() if "-" in terms[-1]}
+        days = {terms[0]: terms[1].rpartition("-")[2] for terms in self.terms() if len(terms) == 2}
+        return days or {f"@m{month}": month for month in months}
 
     def holder(self, day: Callable[[str], str]) -> Callable[[Memory], bool]:
         """Whether a memory was made in these days, or its text names one of them; `day` gives the day of a written time."""
-        wanted = frozenset(self.terms())
+        wanted, unsaid = frozenset(self.terms()), self.without_year()
 
         def holds(memory: Memory) -> bool:
             known = {*dates_of(memory.content, day(memory.said))}
-            return any((term,) in wanted or any((term, month) in wanted for month in known) for term in known)
+            if any((term,) in wanted or any((term, month) in wanted for month in known) for term in known):
+                return True
+            told = {term.rpartition("-")[2] for term in known if "-" in term and term[:2] == "@y"} if unsaid else ()
+            return any(unsaid[term] not in told for term in known & unsaid.keys())
         return holds
+
+
+class Timed(Record):
+    """What a query says of the time."""
+
+    rest: str                                          # the query without the words for it; the terms of a date tell, and stay
+    bare: str                                          # … and without the dates
+    window: Window | None = None                       # the days that are meant
+    worded: bool = False                               # whether words tell them (yesterday), and not a date or a weekday
+
+
+class Moment(Record):
+    """Days that a text names, and where it does."""
+
+    begin: int
+    end: int
+    first: date
+    last: date
+    dated: tuple[int, int, int] | None = None          # year, month and day of a date, 0 where it does not tell
+    weekday: bool = False                              # Friday, of no week that is told
+    sure: bool = True                                  # whether it means a time by itself; Friday and May may be names
+    worded: bool = False                               # yesterday, last week
 
 
 @lru_cache(1)
 def _time_words() -> re.Pattern[str]:
-    number, days, unit = r"(\d{1,4}|a few|[a-z]+|[一二两三四五六七八九十几]+)", "|".join(_DAYS), "(day|week|month|year)s?"
+    number, days, unit = r"(?:\d{1,4}|a few|[a-z]+|[一二两三四五六七八九十几]+)", "|".join(_DAYS), "(?:day|week|month|year)"
     return _pattern(
-        rf"(?ia)(?:\b(since|before|until)\s+)?(?:\b(?:(today|(?:the\s+)?day before yesterday|yesterday)"
-        rf"|(last|past|previous|this)\s+(week|month|year)"
-        rf"|(?:the\s+)?(?:last|past)\s+{number}\s+{unit}|{number}\s+{unit}\s+ago|(last|this)\s+({days}))\b"
-        rf"|(今天|昨天|(?<![目之从以大])前天(?!气))|(?<![早晚线网版基样成日剧文书脚登如])(?:(上上|上|这|本)个?(?:周(?![期边长围])|星期|礼拜)"
-        rf"(?:([一二三四五六日天])(?![共些次个志程报起样]))?(?!末)|(上|这|本)个?(月)(?!球))|(?<![目从以之过如失])(去|今|前)(年)(?!轻度)"
-        rf"|(?:最近|过去|(?<!附)近)的?\s*{number}\s*个?(天|周|星期|月|年)|{number}\s*个?(天|周|星期|月|年)之?前)\s*(以来|之前|以前)?")
+        rf"(?ia)\b(?:(?P<day>today|(?:the\s+)?day before yesterday|yesterday)"
+        rf"|(?P<which>last|past|previous|this)\s+(?P<unit>week(?:end)?|month|year)|(?:over|at|on)\s+the\s+(?P<weekend>weekend)"
+        rf"|(?:the\s+)?(?:last|past)\s+(?P<past>{number})\s+(?P<past_unit>{unit})s?|(?P<ago>{number})\s+(?P<ago_unit>{unit})s?\s+ago"
+        rf"|(?P<near>last|this)\s+(?P<weekday>{days}))\b"
+        rf"|(?P<day_zh>今天|昨天|大前天|(?<![目之从以大])前天(?!气))"
+        rf"|(?<![早晚线网版基样成日剧文书脚登如])(?P<which_zh>上上|上|这|本)个?(?:(?:周|星期|礼拜)(?P<end_zh>末)|周(?![期边长围末])|星期|礼拜)"
+        rf"(?:(?P<weekday_zh>[{_DAYS_ZH}天])(?![共些次个志程报起样]))?"
+        rf"|(?<![早晚线网版基样成日剧文书脚登如])(?P<which_month>上上|上|这|本)个?月(?!球)|(?<![目从以之过如失])(?P<which_year>[去今前])年(?!轻|度)"
+        rf"|(?:最近|过去|(?<!附)近)的?\s*(?P<past_zh>{number})\s*个?(?P<past_unit_zh>天|周|星期|月|年)"
+        rf"|(?P<ago_zh>{number})\s*个?(?P<ago_unit_zh>天|周|星期|月|年)[之以]?前|周(?P<weekend_zh>末)(?=$|[\s，。？?]|发生|做了|我们|有什么|干)")
+
+
+@lru_cache(1)
+def _weekdays() -> re.Pattern[str]:
+    return _pattern(rf"(?ia)(?<!next )(?<!every )(?<!each )\b({'|'.join(_DAYS)})\b"
+                    rf"|(?<![下每])(?<!下个)(?<!每个)(?:周|星期|礼拜)([{_DAYS_ZH}天])(?![共些次个志程报起样])")
+
+
+@lru_cache(1)
+def _days_alone() -> re.Pattern[str]:
+    """A day of no month, the 20th, 20号, or of one in digits: on 11/04.  "The 20th attempt" and 20号楼 are none."""
+    on = r"(?:\b(?:on|since|after|from|before|until|till|between|to|through|and)\s+|[-–—]\s?)"
+    ends = r"(?=\s*(?:$|[?.!,;–—-]|(?:to|until|till|through|and|did|was|were|we|i)\b))"
+    return _pattern(rf"(?i){on}the\s+(\d\d?)(?:st|nd|rd|th){ends}"
+                    rf"|{on}(\d\d?)/(\d\d?)(?![\d/]){ends}"
+                    r"|(?<![\d第月.a-z])(\d\d?)号(?=$|[\s，。？?！、到至和~-]|发生|做|我|之|以|那天|开会|起)")
 
 
 def sentences_of(text: str) -> list[str]:
@@ -4906,135 +4972,205 @@ def sentences_of(text: str) -> list[str]:
     return [part for part in parts if len(part) > 5][:16]
 
 
-def when(query: str, today: str) -> tuple[str, Window | None]:
-    """A query without what it says of the time, and the days that it means; None where it says nothing of the kind.
+def time_asked(query: str, today: str) -> Timed:
+    """What a query says of the time; `today` is a day as 2026-08-17.
 
-    `today` is a day as 2026-08-17.  Only the first time it names counts.
-    """
-    low = compatible(query)
-    spelt = low.casefold()
-    if not any(map(spelt.__contains__, _TIMES_OF)) or not (found := _time_words().search(low)):
-        return query, None
+    Only the first time it names counts: the first that words tell, else the first date or weekday."""
+    low = _with_months(compatible(query))
+    moments = _moments(low, today)
+    if not moments:
+        return Timed(query, query)
     from datetime import date
-    now, (side, *facts, side_zh) = date.fromisoformat(today), (text and text.casefold() for text in found.groups())
-    span = _span_of(facts, now)
-    if span is None:
-        return query, None
-    start, end = span
-    begin, stop = found.span()
-    earlier = [(at, first) for at, to, first, _ in _days_in(low, now) if side in (None, "until") and first <= end
-               and _pattern(_TO if side is None else r"\s+").fullmatch(low, to, begin)]
-    if earlier:
-        begin, start = earlier[0]                        # from November 3 until yesterday
-    elif not side and not side_zh and (through := _through(low, stop, start, now)):
-        stop, end = through                              # 上周三到周五
-    else:
-        start, end = _on_side(side or side_zh, start, end, now)
-    return _less(low, begin, stop), Window(start.isoformat(), end.isoformat())
+    runs = [*_runs(low, moments, date.fromisoformat(today))]
+    if not runs:
+        return Timed(query, query)
+    begin, end, window, worded = next((run for run in runs if run[3]), runs[0])
+    bare = low
+    for one in reversed(runs):
+        bare = _less(bare, *one[:2])
+    return Timed(_less(low, begin, end) if worded else query, undated(bare).strip(), window, worded)
 
 
-def _through(low: str, at: int, start: date, now: date) -> tuple[int, date] | None:
-    """Where "… to Friday" ends that goes on at a place of a text, and its last day; None where nothing of the kind stands there."""
-    from datetime import timedelta
-    joint = _pattern(rf"(?i){_TO}").match(low, at)
-    if joint is None:
-        return None
-    ends: list[tuple[int, date]] = []
-    if (more := _time_words().match(low, joint.end())) and not more[1] and (span := _span_of(more.groups()[1:-1], now)):
-        ends.append((more.end(), span[1]))
-    elif weekday := _pattern(rf"(?i)({'|'.join(_DAYS)})\b|(?:周|星期|礼拜)([一二三四五六日天])").match(low, joint.end()):
-        ends.append((weekday.end(), start + timedelta((_weekday_of(*weekday.groups()) - start.weekday()) % 7)))
-    else:
-        ends += [(to, last) for begin, to, _, last in _days_in(low, now, start) if begin == joint.end()]
-    return ends[0] if ends and ends[0][1] >= start else None
-
-
-def _weekday_of(english: str | None, chinese: str | None) -> int:
-    return _DAYS.index(english.casefold()) if english else "一二三四五六日".index((chinese or "").replace("天", "日"))
-
-
-def _days_in(low: str, now: date, start: date | None = None) -> Iterator[tuple[int, int, date, date]]:
-    """The dates written out in a text: where each begins and ends, its first and its last day.  Where it names no year, that of
-    the date to which it goes on, else the last such that are not to come; or the first that do not end before `start`."""
-    from datetime import date, timedelta
+def _moments(low: str, today: str) -> list[Moment]:
+    """The days that a text names, in their order, no two at one place."""
+    spelt = low.casefold()
+    words = [*_time_words().finditer(low)] if any(map(spelt.__contains__, _TIMES_OF)) else []
+    weekdays = [*_weekdays().finditer(low)] if any(map(spelt.__contains__, ("day", "周", "期", "拜"))) else []
+    alone = [*_days_alone().finditer(low)] if _pattern(r"\d(?:st|nd|rd|th)\b|\d/\d|\d号").search(spelt) else []
     dates = [*_dates_in(low)]
-    for (begin, end, (year, month, day)), (after, _, (year_2, month_2, day_2)) in zip(dates, [*dates[1:], (0, 0, (0, 0, 0))]):
-        if low[begin:end].isalpha() and not _pattern(_MONTH_AFTER).search(low, max(0, begin - 24), begin):
-            continue                                       # what April said
-        if not year and year_2 and _pattern(rf"(?i){_TO}").fullmatch(low, end, after):
-            year = year_2 - ((month, day) > (month_2, day_2))                # May 3 to May 8, 2023
-        for known in [year] if year else [now.year - ((month, day) > (now.month, now.day)), now.year, now.year + 1]:
-            try:
-                first = date(known, month or 1, day or 1)
-            except ValueError:
-                continue
-            last = first if day else _month_after(known, month or 12) - timedelta(1)
-            if year or start is None or last >= start:
-                yield begin, end, first, last
+    if not (words or weekdays or alone or dates):
+        return []
+    from datetime import date, timedelta
+    now, coming = date.fromisoformat(today), bool(_pattern(_TO_COME).search(low))
+    found = [Moment(word.start(), word.end(), *span, worded=True) for word in words if (span := _span_of(word, now))]
+    lead = _pattern(r"(?i)\b(?:on|between|since|after|from|before|until|till)\s+$")
+    for day in weekdays if not coming else ():           # what is to come is told by its word: nothing was made then
+        on = day[2] or lead.search(low, max(0, day.start() - 9), day.start())
+        that = now - timedelta((now.weekday() - _weekday_of(*day.groups())) % 7)
+        found.append(Moment(*day.span(), that, that, weekday=True, sure=bool(on)))
+    for day in alone:
+        number, month, other, chinese = (int(part or 0) for part in day.groups())
+        month, number = (other, month) if month > 12 else (month, number or other or chinese)
+        if span := _such((0, month, number), now, coming):
+            found.append(Moment(next(day.start(at) for at in (1, 2, 4) if day[at]), day.end(), *span, (0, month, number)))
+    for begin, end, told in dates:
+        sure = not low[begin:end].isalpha() or bool(_pattern(_MONTH_AFTER).search(low, max(0, begin - 24), begin))
+        if sure and (span := _such(told, now, coming)):      # May may be somebody
+            tail = _pattern(r"\s*[日号]").match(low, end)
+            found.append(Moment(begin, tail.end() if tail else end, *span, told))
+    found.sort(key=lambda one: (one.begin, -one.end))
+    return _in_weeks(low, [one for at, one in enumerate(found) if not at or one.begin >= max(known.end for known in found[:at])])
+
+
+def _in_weeks(low: str, moments: list[Moment]) -> list[Moment]:
+    """The same, weekdays beside the week they are of within it: from Tuesday to Thursday last week, 上周的周二."""
+    from datetime import timedelta
+
+    def linked(one: int, gap: str) -> bool:
+        return _pattern(f"(?i){gap}").fullmatch(low, moments[one].end, moments[one + 1].begin) is not None
+
+    for at, week in enumerate(moments):
+        if not week.worded or (week.last - week.first).days != 6 or week.first.weekday():
+            continue
+        begin = end = at
+        while begin and moments[begin - 1].weekday and linked(begin - 1, _JOINT if begin < at else r"\s+(?:(?:of|in)\s+)?"):
+            begin -= 1
+        while (begin == at and moments[end + 1:] and moments[end + 1].weekday
+               and linked(end, _JOINT if end > at else r"(?:'s|的)?\s*(?:(?:on|from|between)\s+)?")):
+            end += 1
+        days = [one for one in moments[begin:end + 1] if one is not week]
+        if days:
+            thats = [week.first + timedelta(day.first.weekday()) for day in days]
+            days = [replace(day, first=that, last=that, weekday=False, worded=True, sure=True) for day, that in zip(days, thats)]
+            days[0] = replace(days[0], begin=moments[begin].begin)
+            days[-1] = replace(days[-1], end=moments[end].end)
+            return [*moments[:begin], *days, *_in_weeks(low, moments[end + 1:])]
+    return moments
+
+
+def _runs(low: str, moments: Sequence[Moment], now: date) -> Iterator[tuple[int, int, Window, bool]]:
+    """The times a text names, several days that belong together as one: where each begins and ends, its days, and whether words
+    tell them."""
+    at = 0
+    while at < len(moments):
+        run, spans, sure = [moments[at]], [(moments[at].first, moments[at].last)], moments[at].sure
+        between = _pattern(r"(?i)\bbetween\s+(?:the\s+)?$").search(low, 0, run[0].begin)
+        for one in moments[at + 1:]:
+            joint = low[run[-1].end:one.begin]
+            if len(run) == 1 and _pattern(rf"(?i){_AND if between else _TO}").fullmatch(joint):
+                spans[-1], sure = _from_to(run[-1], one, now), sure or one.sure or run[-1].weekday and one.weekday
+            elif _pattern(rf"(?i){_AND}").fullmatch(joint):
+                spans.append(_from_to(run[-1], one, now)[1:] * 2 if one.weekday and not run[-1].weekday else (one.first, one.last))
+                sure = sure or one.sure
+            else:
                 break
+            run.append(one)
+        at += len(run)
+        if sure:
+            yield _window_of(low, run, spans, now)
 
 
-def named_days(query: str, today: str) -> tuple[str, Window | None]:
-    """A query without the dates that it writes out, and the days of the first: a day, a month, a year, or Friday; where it names
-    no year, the last such that are not to come.  None where it names none."""
-    low = compatible(query)
-    days = "|".join(_DAYS)
-    weekdays = (rf"(?i)\b(?:on|between|(since|from|before|until|till)) ({days})\b|\b({days})(?={_TO}(?:{days})\b)"
-                r"|(?<!下)(?<!下个)(?:周|星期|礼拜)([一二三四五六日天])(以来|之前|以前)?")
-    weekday = _pattern(weekdays).search(low) if any(map(low.casefold().__contains__, ("day", "周", "期", "拜"))) else None
-    dated = not weekday and any(_dates_in(low))
-    if not weekday and not dated:
-        return query, None
+def _window_of(low: str, run: Sequence[Moment], spans: Sequence[tuple[date, date]], now: date) -> tuple[int, int, Window, bool]:
+    """Where a run begins and ends, its days, and whether words tell them."""
+    from datetime import timedelta
+    begin, end = run[0].begin, run[-1].end
+    yearless = all(one.dated and one.dated[1] and not one.dated[0] for one in run)
+    if len(run) == 1:
+        before, after = _pattern(_LED_BY).search(low, max(0, begin - 12), begin), _pattern(_SIDE_AFTER).match(low, end)
+        side = (before and before[before.lastindex or 0].strip().casefold()) if before and before.lastindex else ""
+        if after and not side:
+            side, end = ("since", "after", "before", "until")[(after.lastindex or 1) - 1], after.end()
+        if side:
+            spans, yearless = [_on_side({"自": "since", "till": "until"}.get(side, side), *spans[0], now)], False
+    together: list[tuple[date, date]] = []
+    for first, last in sorted(spans):
+        if together and first <= together[-1][1] + timedelta(1):
+            first, before_it = together.pop()
+            last = max(last, before_it)
+        together.append((first, last))
+    windows = [Window(first.isoformat(), last.isoformat()) for first, last in together]
+    if yearless:                                         # on December 12: the last, and the next
+        windows += [Window(_year_on(one.since), _year_on(one.until)) for one in windows]
+    return begin, end, replace(windows[0], also=(*windows[1:],), yearless=yearless), any(one.worded for one in run)
+
+
+def _year_on(day: str) -> str:
+    """The same day a year later; of 29 February the 28th."""
+    return f"{int(day[:4]) + 1}{day[4:]}".replace("-02-29", "-02-28")
+
+
+def _from_to(one: Moment, other: Moment, now: date) -> tuple[date, date]:
+    """The days from one moment to another: what neither tells of the year, or of the week, so that they are near each other."""
+    from datetime import timedelta
+    first, last = one.first, other.last
+    if other.weekday:
+        last = first + timedelta((last.weekday() - first.weekday()) % 7)
+        back = timedelta(7 if one.weekday and last > now else 0)             # "from Monday to Wednesday" is over
+        return first - back, last - back
+    if one.dated and other.dated and other.dated[0] and not one.dated[0]:
+        first, _ = _such(one.dated, last, False) or (first, last)            # May 3 to May 8, 2023
+    elif other.dated and not other.dated[0]:
+        _, last = _such(other.dated, first, True) or (first, last)
+    elif one.weekday and first > last:
+        first -= timedelta(7)
+    return min(first, last), max(first, last)
+
+
+def _such(told: tuple[int, int, int], near: date, coming: bool) -> tuple[date, date] | None:
+    """The first and the last of the days that a date means: where it tells no year, or no month, the last such that have begun
+    by a day, or, of what is to come, the first such that are not over; None of a 30 February."""
     from datetime import date, timedelta
-    now = date.fromisoformat(today)
-    if weekday:
-        if _pattern(_TO_COME).search(low):                   # what is to come is told by its word: nothing was made then
-            return query, None
-        side, one, other, chinese, side_zh = (text and text.casefold() for text in weekday.groups())
-        first, end = now - timedelta((now.weekday() - _weekday_of(one or other, chinese)) % 7), weekday.end()
-        if through := _through(low, end, first, now):
-            end, last = through
-            back = timedelta(7 if last > now else 0)         # "from Monday to Wednesday" is over
-            first, last = first - back, last - back
-        else:
-            first, last = _on_side(side or side_zh, first, first, now)
-        return _less(low, weekday.start(), end), Window(first.isoformat(), last.isoformat())
-    low = _with_months(low)
-    for begin, end, first, last in _days_in(low, now, now if _pattern(_TO_COME).search(low) else None):
-        side, side_zh = low[:begin].casefold().split()[-1:], low[end:].lstrip(" 日号")[:2]
-        if through := _through(low, end, first, now):
-            end, last = through
-        else:
-            first, last = _on_side(side_zh if side_zh in _SIDES else "".join(side), first, last, now)
-        return undated(_less(low, begin, end)), Window(first.isoformat(), last.isoformat())
-    return query, None
+    year, month, day = told
+    if year:
+        months = [(year, month or 1)]
+    else:
+        begin = 12 * near.year + near.month - 1
+        months = [(at // 12, at % 12 + 1) for at in range(begin, begin + (98 if coming else -98), 1 if coming else -1)
+                  if not month or at % 12 + 1 == month]
+    for year, known in months:
+        try:
+            first = date(year, known, day or 1)
+        except ValueError:
+            continue
+        last = first if day else _month_after(year, month or 12) - timedelta(1)
+        if told[0] or (last >= near if coming else first <= near):
+            return first, last
+    return None
 
 
-def _on_side(side: str | None, first: date, last: date, now: date) -> tuple[date, date]:
-    """The days that "since", "before" or the like make of a date."""
+def _on_side(side: str, first: date, last: date, now: date) -> tuple[date, date]:
+    """The days that "since", "after", "before" or "until" make of others."""
     from datetime import date, timedelta
-    meant = _SIDES.get(side or "", "")
-    if meant == "since":
+    if side == "since":
         return first, max(now, last)
-    if meant:
-        return date(1970, 1, 1), last if meant == "until" else first - timedelta(1)
-    return first, last
+    if side == "after":
+        return last + timedelta(1), now if last < now else date(2199, 12, 31)
+    return date(1970, 1, 1), last if side == "until" else first - timedelta(1)
 
 
 def _less(low: str, begin: int, end: int) -> str:
     """A text without a piece of it, and what led to that: from, 从."""
-    head = _pattern(r"(?i)(?:\b(?:from|between)\s*|[从自])$").sub("", low[:begin])
-    return f"{head} {low[end:]}".strip()
+    return f"{_pattern(_LED_BY).sub('', low[:begin])} {low[end:]}".strip()
 
 
 def _with_months(low: str) -> str:
-    """A text in which both ends of "November 3 to 5", "3-5 November", 11月3日到5日 have their month."""
-    names, day = _month_names(), r"(\d\d?)(?:st|nd|rd|th)?"
-    for pattern, whole in ((rf"(?i)\b{day}({_TO})(\d\d?(?:st|nd|rd|th)?\s+(?:of\s+)?({names}))\b", r"\1 \4\2\3"),
-                           (rf"(?i)\b({names})\.?\s+{day}({_TO}){day}(?![\d:.]|\s*(?:{names})\b)", r"\1 \2\3\1 \4"),
-                           (rf"(\d\d?)月(\d\d?)[日号]?({_TO})(\d\d?)[日号]", r"\1月\2日\3\1月\4日")):
+    """A text in which months have digits, and both ends of "November 3 to 5", "3-5 November", 11月3日到5日 their month."""
+    if "月" in low:
+        number = _pattern("[一二三四五六七八九十]{1,3}")
+        low = _pattern(rf"(?<![一二三四五六七八九十个]){number.pattern}月(?:{number.pattern}[日号])?").sub(
+            lambda date: number.sub(lambda part: str(_NUMBERS.get(part[0]) or _chinese_number(part[0]) or part[0]), date[0]), low)
+    if not any(map(low.casefold().__contains__, _DATED)):
+        return low
+    names, day, joint = _month_names(), r"(\d\d?)(?:st|nd|rd|th)?", f"({_JOINT})"
+    for pattern, whole in ((rf"(?i)\b{day}{joint}(\d\d?(?:st|nd|rd|th)?\s+(?:of\s+)?({names}))\b", r"\1 \4\2\3"),
+                           (rf"(?i)\b({names})\.?\s+{day}{joint}{day}(?![\d:.]|\s*(?:{names})\b)", r"\1 \2\3\1 \4"),
+                           (rf"(\d\d?)月(\d\d?)[日号]?{joint}(\d\d?)[日号]", r"\1月\2日\3\1月\4日")):
         low = _pattern(pattern).sub(whole, low)
     return low
+
+
+def _weekday_of(english: str | None, chinese: str | None) -> int:
+    return _DAYS.index(english.casefold()) if english else _DAYS_ZH.index((chinese or "").replace("天", "日"))
 
 
 def _chinese_number(text: str) -> int:
@@ -5044,37 +5180,44 @@ def _chinese_number(text: str) -> int:
     return 10 * known[0] + known[1] if ten and known[0] and (known[1] or not ones) else 0
 
 
-def _span_of(facts: Sequence[str | None], now: date) -> tuple[date, date] | None:
-    """The first and the last day that the words of `_time_words` mean; None for numbers nobody means."""
+def _span_of(word: re.Match[str], now: date) -> tuple[date, date] | None:
+    """The first and the last day that words of `_time_words` mean; None for numbers nobody means."""
     from datetime import date, timedelta
-    (day, which, unit, past, past_unit, ago, ago_unit, near, weekday, day_zh, week_zh, weekday_zh, which_month, _, which_year, _,
-     past_zh, past_unit_zh, ago_zh, ago_unit_zh) = facts
-    named = _pattern(r"^the\s+").sub("", day or day_zh or "")
-    back = {"today": 0, "今天": 0, "yesterday": 1, "昨天": 1, "day before yesterday": 2, "前天": 2}.get(named)
-    if back is not None:
-        return now - timedelta(back), now - timedelta(back)
-    if count := past or past_zh or ago or ago_zh:
-        size = {"day": 1, "天": 1, "week": 7, "周": 7, "星期": 7, "month": 30, "月": 30, "year": 365, "年": 365}
-        step = size[past_unit or past_unit_zh or ago_unit or ago_unit_zh or ""]
+    said = {name: text.casefold() for name, text in word.groupdict().items() if text}
+    if day := said.get("day") or said.get("day_zh"):
+        named = _pattern(r"^the\s+").sub("", day)
+        back = timedelta({"yesterday": 1, "昨天": 1, "day before yesterday": 2, "前天": 2, "大前天": 3}.get(named, 0))
+        return now - back, now - back
+    if count := next((said[name] for name in ("past", "past_zh", "ago", "ago_zh") if name in said), ""):
+        unit = next(text for name, text in said.items() if "_unit" in name)
+        step = {"day": 1, "天": 1, "week": 7, "周": 7, "星期": 7, "month": 30, "月": 30, "year": 365, "年": 365}[unit]
         number = int(count) if count.isdecimal() else _NUMBERS.get(count) or _chinese_number(count)
         if not number or number * step > 36_500:
             return None
         then, about = now - timedelta(number * step), timedelta(step // 2)            # 2 weeks ago is about then
-        return (then - about, then + about) if ago or ago_zh else (then, now)
-    monday, weeks = now - timedelta(now.weekday()), {"上上": 2, "上": 1, "last": 1, "past": 1, "previous": 1}
-    if near or weekday_zh:
-        at = _DAYS.index(weekday) if weekday else "一二三四五六日".index((weekday_zh or "").replace("天", "日"))
-        start = monday + timedelta(at - 7 * weeks.get(week_zh or "", 0))
-        start -= timedelta(7 if near == "last" and start >= now else 0)
+        return (then - about, then + about) if "ago" in said or "ago_zh" in said else (then, now)
+    which = next((said[name] for name in ("which", "near", "which_zh", "which_month", "which_year") if name in said), "")
+    weeks = {"上上": 2, "上": 1, "last": 1, "past": 1, "previous": 1}.get(which, 0)
+    monday = now - timedelta(now.weekday())
+    if "weekday" in said:
+        start = monday + timedelta(_weekday_of(said["weekday"], None))
+        start -= timedelta(7 if weeks and start >= now else 0)               # on Thursday "last Tuesday" is two days ago
         return start, start
-    if unit == "week" or week_zh:
-        start = monday - timedelta(7 * weeks.get(week_zh or which or "", 0))
-        return start, start + timedelta(6)
-    if unit == "month" or which_month:
-        first = now.replace(day=1)
-        start = first if (which or which_month) in ("this", "这", "本") else (first - timedelta(1)).replace(day=1)
-        return start, _month_after(start.year, start.month) - timedelta(1)
-    year = now.year - {"this": 0, "今": 0, "前": 2}.get(which or which_year or "", 1)
+    if {"weekend", "weekend_zh"} & said.keys():
+        weeks = now.weekday() < 5
+    monday -= timedelta(7 * weeks)
+    if "weekday_zh" in said:
+        start = monday + timedelta(_weekday_of(None, said["weekday_zh"]))
+        return start, start
+    if {"weekend", "weekend_zh", "end_zh"} & said.keys() or said.get("unit") == "weekend":
+        return monday + timedelta(5), monday + timedelta(6)
+    if said.get("unit") == "week" or "which_zh" in said:
+        return monday, monday + timedelta(6)
+    if said.get("unit") == "month" or "which_month" in said:
+        begin = 12 * now.year + now.month - 1 - weeks
+        year, month = divmod(begin, 12)
+        return date(year, month + 1, 1), _month_after(year, month + 1) - timedelta(1)
+    year = now.year - {"this": 0, "今": 0, "前": 2}.get(which, 1)
     return date(year, 1, 1), date(year, 12, 31)
 
 
@@ -5092,10 +5235,10 @@ def day_of(text: str, today: str, last: bool = False) -> str:
             return date(year, month or 1, day or 1).isoformat()
     except ValueError:
         pass
-    rest, window = when(text, today)
-    if window is None or rest.strip():
-        raise UsageError(f"{in_short(text)} is no day", "such as 2026-08-17, 2026-08, yesterday, 3 days ago, 上周")
-    return window.until if last else window.since
+    timed = time_asked(f"from {text}", today)                # Friday and May alone are understood where they follow a "from"
+    if timed.window is None or timed.bare:
+        raise UsageError(f"{in_short(text)} is no day", "such as 2026-08-17, 2026-08, yesterday, Friday, 3 days ago, 上周")
+    return timed.window.until if last else timed.window.since
 
 
 def respellings(word: str) -> set[str]:
@@ -5988,7 +6131,7 @@ class Calendar:
         """The days of UTC that lie in a window in part alone: where it begins and where it ends, unless that is at midnight."""
         from datetime import timedelta
         found = []
-        for day, more in (window.since, 0), (window.until, 1):
+        for day, more in [(day, more) for one in (window, *window.also) for day, more in ((one.since, 0), (one.until, 1))]:
             begins = self._datetime.fromisoformat(day) + timedelta(more)
             try:
                 begins = (begins.replace(tzinfo=self._zone) if self._zone else begins).astimezone(self._utc)
@@ -7206,6 +7349,9 @@ class Corpus:
 
         doubtful = set[int]().union(*map(having, calendar.shared(window))) if self.segments else set[int]()
         found = having(window) - doubtful if self.segments else set[int]()
+        for term, month in window.without_year().items() if self.segments else ():
+            if named := self.having("term", term):
+                found |= named.difference(doubtful, *(self.having("term", f"@y{year}-{month}") for year in range(1900, 2200)))
         found.update(number for number in doubtful if holds(at(number)))
         return found.union(number for number, memory in self.tail.items() if holds(memory))
 
@@ -11872,14 +12018,13 @@ class AgentMemory:
         """A query without what it says of the time in words, the days it means, and whether it asks for all of these days."""
         if self._analyzer.seed:
             return query, None, False
-        rest, window = when(query, self._today())
-        bare, named = named_days(rest, self._today())
-        days = window or named or within
-        if days is None or self._analyzer.asks(bare):
-            if window is None and named and len([*named.terms()]) > 1:       # no terms tell of what lies between two dates
-                return rest, named, False
-            return rest, window, False
-        return rest, days, True
+        timed = time_asked(query, self._today())
+        days = timed.window or within
+        if days is None or self._analyzer.asks(timed.bare):
+            # The terms of a date tell; none tell of what lies between two.
+            several = timed.window and (timed.worded or len([*replace(timed.window, also=()).terms()]) > 1)
+            return timed.rest, timed.window if several else None, False
+        return timed.rest, days, True
 
     def _less_speakers(self, matches: Matches, speakers: Iterable[str]) -> Matches:
         """The same matches; who speaks here is no name that has to be said."""

@@ -6328,21 +6328,64 @@ class When(Spec):
         "线上周报": None, "目前天气怎么样": None, "上周一共花了多少": ("2026-11-23", "2026-11-29"),
         "3 天前": ("2026-11-27", "2026-11-27"), "十二天前": ("2026-11-18", "2026-11-18"), "last FR\u0130DAY": None,
         "如今年轻人": None, "这周围有什么": None, "早上周会": None, "基本月费": None, "目前年薪": None, "从前年轻": None,
-        "过去年度预算": None, "can we deploy on Friday": None,
+        "过去年度预算": None,
         "项目本周的进展": ("2026-11-30", "2026-12-06"), "上周会议": ("2026-11-23", "2026-11-29"),
         "9999 years ago": None, "the weekly report": None, "last but not least": None,
         "上周三到周五": ("2026-11-25", "2026-11-27"), "上周三到上周五的会议": ("2026-11-25", "2026-11-27"),
         "from Nov 3 until yesterday": ("2026-11-03", "2026-11-29"), "从11月3日到昨天": ("2026-11-03", "2026-11-29"),
         "last Monday to yesterday": ("2026-11-23", "2026-11-29"), "yesterday and today": ("2026-11-29", "2026-11-30"),
         "last week, and Redis": ("2026-11-23", "2026-11-29"), "from last Monday to the end": ("2026-11-23", "2026-11-23"),
+        "from last Tuesday to last Thursday": ("2026-11-24", "2026-11-26"), "from yesterday to last Friday": ("2026-11-27",
+        "2026-11-29"),
+        "from Tuesday to Thursday last week": ("2026-11-24", "2026-11-26"), "Friday of last week": ("2026-11-27", "2026-11-27"),
+        "last week's Friday": ("2026-11-27", "2026-11-27"), "上周的周二到周四": ("2026-11-24", "2026-11-26"),
+        "after last Friday": ("2026-11-28", "2026-11-30"), "after yesterday": ("2026-11-30", "2026-11-30"),
+        "上周五之后": ("2026-11-28", "2026-11-30"), "上周五以前": ("1970-01-01", "2026-11-26"), "昨天前端怎么了": ("2026-11-29",
+        "2026-11-29"),
+        "昨天后端怎么了": ("2026-11-29", "2026-11-29"), "昨天起草了什么": ("2026-11-29", "2026-11-29"), "3天以前": ("2026-11-27",
+        "2026-11-27"),
+        "last weekend": ("2026-11-28", "2026-11-29"), "上周末": ("2026-11-28", "2026-11-29"), "at the weekend": ("2026-11-28",
+        "2026-11-29"),
+        "this weekend": ("2026-12-05", "2026-12-06"), "周末发生了什么": ("2026-11-28", "2026-11-29"), "周末加班政策": None,
+        "the weekend rota": None, "大前天": ("2026-11-27", "2026-11-27"), "上上周五": ("2026-11-20", "2026-11-20"),
+        "上上个月": ("2026-09-01", "2026-09-30"), "notes from last week": ("2026-11-23", "2026-11-29"),
     }
 
     def test_words_for_days_are_understood(self) -> None:
         for text, days in self.PHRASES.items():
             with self.subTest(text):
-                rest, window = am.when(text, "2026-11-30")
-                self.assertEqual(window and (window.since, window.until), days)
-                self.assertEqual(rest == text, days is None)
+                timed = am.time_asked(text, "2026-11-30")
+                self.assertEqual(timed.window and (timed.window.since, timed.window.until), days)
+                self.assertEqual((timed.worded, timed.rest == text), (days is not None, days is None))
+
+    def test_no_wording_of_a_time_is_too_much(self) -> None:
+        chance, said = random.Random(1), set[str]()
+        words = ["from", "to", "between", "and", "until", "since", "after", "on", "the", "of", "last", "Monday", "last Friday",
+                 "Last Week", "YESTERDAY", "Nov 3", "31 Feb", "2026-13-01", "3", "5th", "the 31st", "on 31/02", "August",
+                 "9999-12-31", "2099-12-31", "0001-01-01", "999 years ago", "the weekend"]
+        words += ["周三", "到", "至", "和", "、", "11月3日", "2月30日", "上周", "上上周日", "以来", "之前", "起", "31号"]
+        words += ["十二月三十一日", "周末", "大前天", "99月", "0月0日", "三百天前"]
+        for _ in range(3000):
+            query = chance.choice((" ", "")).join(chance.choice(words) for _ in range(chance.randrange(1, 7)))
+            timed = am.time_asked(query, chance.choice(("2026-08-17", "2024-02-29", "2099-12-31", "2026-01-01")))
+            for one in (timed.window, *timed.window.also) if timed.window else ():
+                with self.subTest(query):
+                    self.assertLessEqual(one.since, one.until)
+                    self.assertTrue([*one.terms()])
+                said.add(one.since)
+        self.assertGreater(len(said), 50)
+
+    def test_a_day_may_be_named_by_its_word(self) -> None:
+        for text, since, until in (("friday", "2026-08-14", "2026-08-14"), ("周三", "2026-08-12", "2026-08-12"),
+                                   ("8月3日", "2026-08-03", "2026-08-03"), ("August", "2026-08-01", "2026-08-31"),
+                                   ("Last Tuesday", "2026-08-11", "2026-08-11"), ("the 3rd", "2026-08-03", "2026-08-03"),
+                                   ("last Tuesday to last Thursday", "2026-08-11", "2026-08-13"),
+                                   ("上周末", "2026-08-15", "2026-08-16")):
+            with self.subTest(text):
+                self.assertEqual((am.day_of(text, "2026-08-17"), am.day_of(text, "2026-08-17", last=True)), (since, until))
+        for text in ("soon", "friday morning", "next friday", "", "from", "3", "May Ling"):
+            with self.subTest(text), self.assertRaises(am.UsageError):
+                am.day_of(text, "2026-08-17")
 
     def test_days_are_those_of_the_user(self) -> None:
         """At 03:31 UTC of the 17th it is still the 16th in New York, and somewhere the 18th already."""
@@ -6592,11 +6635,22 @@ class When(Spec):
              "August 3rd to 5th": ("2026-08-03", "2026-08-05"), "Aug 3-5": ("2026-08-03", "2026-08-05"),
              "8月3日到5日": ("2026-08-03", "2026-08-05"), "从8月3日至8月5日": ("2026-08-03", "2026-08-05"),
              "from Dec 28 to Jan 3": ("2025-12-28", "2026-01-03"), "from May 3 to May 8, 2023": ("2023-05-03", "2023-05-08"),
-             "from Aug 15 to Aug 20": ("2026-08-15", "2026-08-20"), "from 2026-08-05 to 2026-08-03": ("2026-08-05", "2026-08-17"),
+             "from Aug 15 to Aug 20": ("2026-08-15", "2026-08-20"), "from 2026-08-05 to 2026-08-03": ("2026-08-03", "2026-08-05"),
              "since Friday": ("2026-08-14", "2026-08-17"), "before Friday": ("1970-01-01", "2026-08-13"),
              "周五以来": ("2026-08-14", "2026-08-17"), "until Friday": ("1970-01-01", "2026-08-14"),
              "from Jan to March": ("2026-01-01", "2026-03-31"), "between May and July": ("2026-05-01", "2026-07-31"),
              "what did May and April say": None, "11月到12月": ("2025-11-01", "2025-12-31"),
+             "after August 10": ("2026-08-11", "2026-08-17"), "8月10日之后发生了什么": ("2026-08-11", "2026-08-17"),
+             "8月10日前": ("1970-01-01", "2026-08-09"), "从8月10日起": ("2026-08-10", "2026-08-17"), "自8月10日": ("2026-08-10",
+             "2026-08-17"),
+             "from Friday on": ("2026-08-14", "2026-08-17"), "notes from Friday": "2026-08-14",
+             "errors from 2026-08-10": "2026-08-10",
+             "from the 3rd to the 5th of August": ("2026-08-03", "2026-08-05"), "8月3号到5号": ("2026-08-03", "2026-08-05"),
+             "3号到5号": ("2026-08-03", "2026-08-05"), "28号到3号": ("2026-07-28", "2026-08-03"), "4号做了什么": "2026-08-04",
+             "4号楼的门禁": None, "on the 20th": "2026-07-20", "on the 20th attempt": None, "on 08/04": "2026-08-04",
+             "on 14/08": "2026-08-14",
+             "on 3/4 of the files": None, "八月四日": "2026-08-04", "十一月": ("2025-11-01", "2025-11-30"), "一个月": None,
+             "every Friday": None, "每周五": None, "can we deploy on Friday": "2026-08-14", "on February 29": "2024-02-29",
              "what will happen on Friday": None, "下周五做什么": None, "will it be on December 5": "2026-12-05"}
 
     def test_what_lies_between_two_days_is_found(self) -> None:
@@ -6614,9 +6668,43 @@ class When(Spec):
     def test_a_day_that_is_written_out_is_known(self) -> None:
         for text, days in self.NAMED.items():
             with self.subTest(text):
-                rest, window = am.named_days(text, "2026-08-17")
-                self.assertEqual(rest == text, window is None)
-                self.assertEqual(window and (window.since, window.until), (days, days) if isinstance(days, str) else days)
+                timed = am.time_asked(text, "2026-08-17")
+                self.assertEqual((timed.bare == text, timed.rest, timed.worded), (timed.window is None, text, False))
+                self.assertEqual(timed.window and (timed.window.since, timed.window.until),
+                                 (days, days) if isinstance(days, str) else days)
+
+    def test_days_that_are_named_beside_each_other_are_those_and_none_between(self) -> None:
+        for text, days in (("on Wednesday and Friday", ["2026-08-12", "2026-08-14"]), ("周三和周五", ["2026-08-12", "2026-08-14"]),
+                           ("on 2026-08-04 and 2026-08-06", ["2026-08-04", "2026-08-06"]),
+                           ("上周三和周五", ["2026-08-12", "2026-08-14"]), ("昨天和前天", ["2026-08-15"]),
+                           ("on Friday and yesterday", ["2026-08-14", "2026-08-16"])):
+            with self.subTest(text):
+                window = am.time_asked(text, "2026-08-17").window
+                assert window
+                self.assertEqual([window.since, *(one.since for one in window.also)], days)
+        for day in range(6):
+            self.memory.remember(f"report {day} of the {'abcdef'[day] * 4} team")
+            self.days_pass(1)
+        for tail in (10 ** 9, 2):
+            memory = self.reopen(config={"store": {"tail": tail}})
+            memory.sync()
+            found = memory.recall("what happened on August 18 and August 20", touch=False)
+            self.assertEqual([hit.content[7] for hit in found], ["3", "1"])
+
+    def test_a_date_without_a_year_is_the_last_and_the_next_such_and_what_names_no_year(self) -> None:
+        told = {"the demo is on December 12", "演示在12月12日", "the fair is on 2026-12-12", "the audit was on 2025-12-12"}
+        for text in (*sorted(told), "the war was on 1980-12-12", "the freeze begins in December", "the printer is upstairs"):
+            self.memory.remember(text)
+        for tail in (10 ** 9, 2):
+            memory = self.reopen(config={"store": {"tail": tail}})
+            memory.remember(f"nothing about {tail}")
+            memory.sync()
+            for question in ("what happens on December 12", "12月12日有什么", "what is on the 12th of December"):
+                with self.subTest(question, tail=tail):
+                    self.assertEqual({hit.content for hit in memory.recall(question, touch=False)}, told)
+            self.assertEqual(len(memory.recall("what happened on 2025-12-12", touch=False)), 1)
+            self.assertEqual({hit.content for hit in memory.recall("what is in December", touch=False)},
+                             told | {"the freeze begins in December"})
 
     def test_all_of_a_day_is_listed_where_nothing_else_is_asked(self) -> None:
         for number in range(8):
@@ -9680,6 +9768,20 @@ class House(unittest.TestCase):
 
     def chapter(self, line: int) -> str:
         return next((name for start, name in reversed(self.starts) if start <= line), "Preface")
+
+    def test_no_name_of_the_file_is_given_twice(self) -> None:
+        """A constant of one chapter would silently become another's."""
+        for path in (SCRIPT, SCRIPT.with_name("auto_sediment.py"), *(SCRIPT.parent / "agent_memory_extras").glob("*.py")):
+            given: list[str] = []
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    given.append(node.name)
+                elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    given += [part.id for target in targets for part in ast.walk(target)
+                              if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+            with self.subTest(path.name):
+                self.assertEqual([name for name in dict.fromkeys(given) if given.count(name) > 1], [])
 
     def test_the_docstring_lists_the_chapters_as_they_stand(self) -> None:
         listed = re.findall(r"^    (\w[\w ]*?)  +", am.__doc__.split("Chapters.")[1].split("Promises.")[0], re.MULTILINE)

@@ -399,7 +399,7 @@ archives: none ⇒ 没有归档
 nothing lies between {} and {} ⇒ {} 到 {} 之间没有日子
 since is the earlier of both ⇒ --since 应早于 --until
 {} is no day ⇒ {} 不是日期
-such as 2026-08-17, 2026-08, yesterday, 3 days ago, 上周 ⇒ 例如 2026-08-17、2026-08、昨天、3天前、上周
+such as 2026-08-17, 2026-08, yesterday, Friday, 3 days ago, 上周 ⇒ 例如 2026-08-17、2026-08、昨天、周五、3天前、上周
 top_k is {} ⇒ top_k 不能是 {}
 a whole number, 1 or more ⇒ 应为 1 或更大的整数
 the question is empty ⇒ 问题为空

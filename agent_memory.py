@@ -5018,6 +5018,9 @@ def _moments(low: str, today: str) -> list[Moment]:
         if sure and (span := _such(told, now, coming)):      # May may be somebody
             tail = _pattern(r"\s*[日号]").match(low, end)
             found.append(Moment(begin, tail.end() if tail else end, *span, told))
+    anchored = _pattern(r"(?i)\s+(?:before|after|of|in)\s+(?:the\s+)?")       # last weekend before April 10, 2023
+    found = [one for one in found if not one.worded or not any(
+        other.dated and other.dated[0] and anchored.fullmatch(low, one.end, other.begin) for other in found)]
     found.sort(key=lambda one: (one.begin, -one.end))
     return _in_weeks(low, [one for at, one in enumerate(found) if not at or one.begin >= max(known.end for known in found[:at])])
 
@@ -5057,7 +5060,7 @@ def _runs(low: str, moments: Sequence[Moment], now: date) -> Iterator[tuple[int,
         between = _pattern(r"(?i)\bbetween\s+(?:the\s+)?$").search(low, 0, run[0].begin)
         for one in moments[at + 1:]:
             joint = low[run[-1].end:one.begin]
-            if len(run) == 1 and _pattern(rf"(?i){_AND if between else _TO}").fullmatch(joint):
+            if len(run) == 1 and _pattern(rf"(?i){_JOINT if between else _TO}").fullmatch(joint):
                 spans[-1], sure = _from_to(run[-1], one, now), sure or one.sure or run[-1].weekday and one.weekday
             elif _pattern(rf"(?i){_AND}").fullmatch(joint):
                 spans.append(_from_to(run[-1], one, now)[1:] * 2 if one.weekday and not run[-1].weekday else (one.first, one.last))
@@ -5157,7 +5160,8 @@ def _with_months(low: str) -> str:
     """A text in which months have digits, and both ends of "November 3 to 5", "3-5 November", 11月3日到5日 their month."""
     if "月" in low:
         number = _pattern("[一二三四五六七八九十]{1,3}")
-        low = _pattern(rf"(?<![一二三四五六七八九十个]){number.pattern}月(?:{number.pattern}[日号])?").sub(
+        ends = r"(?=[份底初到至和、，。？?\s]|发生|做|我|以|之|$)"               # 五月艾 is a herb
+        low = _pattern(rf"(?<![一二三四五六七八九十个]){number.pattern}月(?:{number.pattern}[日号]|{ends})").sub(
             lambda date: number.sub(lambda part: str(_NUMBERS.get(part[0]) or _chinese_number(part[0]) or part[0]), date[0]), low)
     if not any(map(low.casefold().__contains__, _DATED)):
         return low

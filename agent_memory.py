@@ -2142,13 +2142,13 @@ conflicts:                          # words that assert, in lower case; where se
   filler: [再, 会, 能, 要, 想, 必, 该, 应, 应该, 可以, 需要, 建议, 推荐, 打算, 准备, 允许, 继续, 得, 去, 有, 在, 把, 将, 从, to, be, been, want, need, plan, going, planning, really, ever, recommend, have, had, longer, currently, the]
   affirm: [不得不, 不能不, 不可不, 不会不, 无不, 不仅仅, 不仅, 不但, 不只, 不光, 不妨, 不断, 别忘了, 别忘记, 别忘, 不要忘了, 不要忘记, 不要忘, 不能忘记, 勿忘, not forget to, never forget to, not only, not just, without fail, no doubt, not hesitate to]
   unsaid: ['?', 如果, 若, 假如, 假设, 倘若, 要是, 万一, 除非, 是否, 要不要, 用不用, 该不该, 能不能, 可不可以, 是不是, 为什么, 吗, 考虑, 可能, 也许, 或许, 大概, if, unless, whether, should we, shall we, maybe, perhaps, possibly, might, could, would, considering, consider, suppose, assuming, used to, why]
-  become: [换成, 换到, 换为, 替换为, 替换成, 切换到, 切换为, 切换至, 切换成, 切到, 切成, 迁移到, 迁移至, 迁到, 迁至, 改成, 改为, 改用, 转为, 转到, 转向, 转成, 升级到, 升级为]     # X ... Y: Y is used now, X no longer
+  become: [换成, 换到, 换为, 替换为, 替换成, 切换到, 切换为, 切换至, 切换成, 切到, 切成, 迁移到, 迁移至, 迁到, 迁至, 改成, 改为, 改用, 改回, 换回, 切回, 迁回, 转为, 转到, 转向, 转成, 升级到, 升级为]     # X ... Y: Y is used now, X no longer
   change: [switch, switched, switching, move, moved, moving, migrate, migrated, migrating, migration, change, changed, convert, converted, replace, replaced, replaces, replacing, swap, swapped, upgrade, upgraded]   # ... from X to Y, ... X with Y
   over: [而不是, 而非, 代替, 取代, 替代, 替换, 替换掉, 替换了, 取代了, 代替了, instead of, rather than, replaced, replaces]   # Y ... X
   passive: [已, 已经, 都, 被, 正式, is, was, are, were, been, has, have, now, got]     # X ... dropped
   spared: [使用者, 采用者, 应用, 费用, 作用, 调用, 引用, 占用, 信用, 通用, 专用, 常用, 复用, 备用, 试用, 误用, 滥用, 利用, 适用, 租用, 实用, 有用, 没用, 无用, 不用说, 用户, 用途, 用法, 用于, 用处, 用例, 非常, 特别, 级别, 区别, 分别, 类别, 性别, 别人, 别的, 别名, 识别, 判别, 未来, 无线, 无论, 不同, 不错, 不过, 不管, 不论, 不久, 淹没, 是非, 非洲]   # longer words that hide one of these
   about: [我们, 咱们, 我, 我的, 的, 把, 将, 现在, 目前, 当前, 已经, 已, 从, 由, 监听, 运行, 跑, 在, 上, 新, 今后, 以后, 记住, listens, listen, listening, running, runs, use, uses, configure, configured, set, change, changed, updated, increase, reduce]   # not part of what a setting belongs to
-  assign: [改为, 改成, 换成, 改到, 调整为, 调整到, 调到, 调为, 提高到, 降到, 变为, 变成, 设为, 设成, 设置为, 配置为, 现在, 现, 已, 应, 是, 为, 用, ':', '=', is, was, are, to, at, now, changed, set, moved, updated, increased, reduced, raised, lowered, should be]
+  assign: [改为, 改成, 换成, 改到, 改回, 更正为, 修正为, 更新为, 恢复为, 恢复到, 调回, 调整为, 调整到, 调到, 调为, 提高到, 降到, 变为, 变成, 设为, 设成, 设置为, 配置为, 现在, 现, 已, 应, 是, 为, 用, ':', '=', is, was, are, to, at, now, changed, set, moved, updated, increased, reduced, raised, lowered, should be]
   values: [main, master, release, staging, production, local, remote, public, private, dark, light]   # everyday words that may be one
   settings:                         # what has a value: its one key, and the words for it
     port: [端口号, 端口, port]
@@ -2221,6 +2221,7 @@ retrieval:
     expected:
       pool: 10                  # so many are looked at
       newer: 0.6                # share of an older one's score from which a newer one that tells of a change comes first
+      replaced: 0.4             # … where it says so with another verb
       type: 0.4                 # for each of `answer_types` that the query asks for and the text names
       focus: 0.3                # share of a Chinese query's characters that a text has, the last ones most
       topic: 0.15               # where a text begins with the first two characters of a Chinese query
@@ -2252,6 +2253,10 @@ retrieval:
     config: [config, configuration, configure, configured, setting, settings, 配置]
   # By these a text tells that something is otherwise than it was.
   changed: [now, instead, no longer, switch, switched, switching, replace, replaces, replaced, moved, moving, migrated, changed, postponed, delayed, slipped, bumped, upgraded, raised, lowered, renamed, 现在, 改为, 改成, 改用, 改由, 换成, 换为, 替换, 取代, 代替, 升级到, 升到, 不再, 推迟, 延期, 延后, 提前]
+  # … and, in a text no longer than `length`, by these.
+  corrects: ['no,', not, actually, 'update:', correction, corrected, back to, rolled back, reverted, restored to, took over, takes over, taken over, turns out, 改回, 改到, 换回, 切到, 切回, 切换到, 更正, 修正为, 纠正, 勘误, 恢复为, 恢复到, 回退到, 迁移到, 迁到, 调到, 调为, 调整为, 更新为, 变成, 变为, 降到, 降为, 提高到, 接手, 接替, 接任, 而不是, 其实是, 不是, 不对]
+  # Characters of verbs that it may lack beside an older one that has them: 前端迁移到 React after 前端用 Vue.
+  replaced: 用使采选由叫
   # What a question asks for by words, and the words, or digits, by which texts name it; in small letters, without signs.  Words for
   # times are no names for the floor.
   answer_types:
@@ -2677,8 +2682,8 @@ def settings_template() -> str:
 
 
 _LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "question_words",
-                       "answer_types", "changed", "traditional", "function_characters", "roles", "labels", "nouns", "words",
-                       "signs", *_UNUSED))
+                       "answer_types", "changed", "corrects", "replaced", "traditional", "function_characters", "roles", "labels",
+                       "nouns", "words", "signs", *_UNUSED))
 
 
 class ShippedRule(dict[str, object]):
@@ -5596,7 +5601,8 @@ class Expected:
 
     def __init__(self, query: str, matches: Matches, analyzer: Analyzer, rules: Mapping[str, Any]) -> None:
         self._weigh, self._folded, self._matches = rules["expected"], analyzer.folded, matches
-        self._changed = _between_blanks(rules["changed"])
+        self._changed, self._corrects = _between_blanks(rules["changed"]), _between_blanks(rules["corrects"])
+        self._replaced, self._analyzer = {*rules["replaced"]}, analyzer
         low = analyzer.folded(query)
         asked = _spaced(low)
         types = [type for type in rules["answer_types"].values() if _holds(asked, _between_blanks(type["asked"]))]
@@ -5635,17 +5641,29 @@ class Expected:
         raised = dict(scores)
         for id in sorted(known, key=when.__getitem__):               # of two changes the later comes before the earlier
             older = [old for old in known if when[old] < when[id]
-                     and self._weigh["newer"] * scores[old] <= scores[id] <= raised[old] + 1e-9]
+                     and self._weigh["replaced"] * scores[old] <= scores[id] <= raised[old] + 1e-9]
             changes = bool(older) and self._tells_of_change(known[id].content)
             before = [raised[old] for old in older
                       if (changes or known[old].id in known[id].updates or scores[id] > scores[old] - 1e-9)
-                      and words_of(old) <= words_of(id)]
+                      and self._covers(words_of(old) - words_of(id), known[old], known[id], changes, scores[id] / scores[old])]
             if before:
                 raised[id] = 1.001 * max(before)
         return {id: fits[id] * raised[id] / scores[id] for id in known if raised[id] != scores[id]}
 
+    def _covers(self, lacking: set[str], old: Memory, new: Memory, changes: bool, share: float) -> bool:
+        """Whether a text says all of the query that an older one says; what tells of a change may do so with another verb, which
+        is certain where it names what it replaces: "Bob took over billing from Alice" after "Alice owns billing"."""
+        if not lacking or not changes:
+            return not lacking and share >= self._weigh["newer"]
+        lacking = lacking - self._replaced
+        if len(lacking) != 1 or len(new.content) > self._weigh["length"]:
+            return not lacking
+        shared = self._analyzer.asked(old.content).counts.keys() & self._analyzer.asked(new.content).counts.keys()
+        return any(len(term) > 1 and term not in self._matches.counts for term in shared)
+
     def _tells_of_change(self, text: str) -> bool:
-        return _holds(_spaced(self._folded(text[:_JUDGED])), self._changed)
+        spaced = _spaced(self._folded(text[:_JUDGED]))
+        return _holds(spaced, self._changed) or len(text) <= self._weigh["length"] and _holds(spaced, self._corrects)
 
     def factor(self, text: str) -> float:
         """What the score of a text is multiplied by."""
@@ -5671,7 +5689,7 @@ def _spaced(low: str) -> str:
 
 def _between_blanks(words: Iterable[str]) -> list[str]:
     """Words as they stand in what `_spaced` gives."""
-    return [f" {word} " if word.isascii() else word for word in words]
+    return [_spaced(word) if word.isascii() else word for word in words]
 
 
 def _asking(low: str) -> float:

@@ -6620,6 +6620,39 @@ class When(Spec):
         self.memory.forget(new)
         self.assertEqual([(hit.id, hit.newer) for hit in self.memory.recall(question)], [(old, None)])
 
+    CORRECTED = (("The brand colour is Blue", "Correction: the brand colour is Green", "what is the brand colour"),
+                 ("The brand colour is Blue", "No, the brand colour is Green, not Blue", "what is the brand colour"),
+                 ("The retry limit is 3", "Actually the retry limit is 5", "what is the retry limit"),
+                 ("Retries: 3", "Set retries back to 5", "how many retries"),
+                 ("Alice owns the billing service", "Bob took over the billing service from Alice", "who owns the billing service"),
+                 ("生产数据库用的是MySQL 8", "更正：生产数据库是 PostgreSQL 16", "生产数据库用什么"),
+                 ("缓存改用 Memcached 了", "缓存改回 Redis", "缓存用什么"), ("前端用 Vue", "前端迁移到 React", "前端用什么框架"),
+                 ("超时时间是 30 秒", "超时时间恢复为 60 秒", "超时时间是多少"),
+                 ("发布日是周二", "发布日更正为周四", "发布日是哪天"))
+
+    def test_a_correction_comes_before_what_it_corrects(self) -> None:
+        for at, (old, new, question) in enumerate(self.CORRECTED):
+            with self.subTest(new):
+                memory = am.AgentMemory(self.root / str(at), now=lambda: self.today)
+                memory.remember(old)
+                memory.verify_all([one.id for one in memory.list()])
+                for text in ("Lunch is at noon in the canteen", "打印机在二楼的走廊里"):
+                    memory.remember(text)
+                self.days_pass(1)
+                memory.remember(new)
+                self.assertEqual([hit.content for hit in memory.recall(question, touch=False)][:2], [new, old])
+
+    def test_what_only_sounds_like_a_correction_is_none(self) -> None:
+        for old, new, question in (
+                ("Alice owns the billing service", "Bob took over the search service", "who owns the billing service"),
+                ("The retry limit of uploads is 3", "Actually the upload folder is full", "what is the retry limit"),
+                ("前端用 Vue", "后端迁移到 Go", "前端用什么框架")):
+            with self.subTest(new):
+                self.memory.remember(old)
+                self.days_pass(1)
+                self.memory.remember(new)
+                self.assertEqual(self.memory.recall(question, touch=False)[0].content, old)
+
     NAMED = {"what happened on 2026-08-10": "2026-08-10", "2026年8月10日发生了什么": "2026-08-10", "8月10日做了什么": "2026-08-10",
              "what did we do on Aug 10?": "2026-08-10", "what happened on August 10th, 2025": "2025-08-10",
              "what happened on Friday": "2026-08-14", "周日发生了什么": "2026-08-16", "what happened on Monday": "2026-08-17",

@@ -12621,7 +12621,8 @@ class AgentMemory:
         return tuple(sorted(here, key=lambda memory: memory.said, reverse=True)[:limit])
 
     def foremost(self, rooms: Collection[str], project: str | None = None) -> Iterator[Memory]:
-        """The memories of some rooms and of a project or none: the most important, verified and latest first.
+        """The memories of some rooms and of a project or none: the most important, verified and latest first; beside one that a
+        later one contradicts that later one, of whatever room, and before it unless only the older is verified.
 
         A large store is read only as far as it is asked.
         """
@@ -12631,7 +12632,19 @@ class AgentMemory:
             here.reverse()                                   # of one second, the later first
             here.sort(key=lambda memory: memory.created_at, reverse=True)
             ranked = iter(sorted(here, key=lambda memory: (-memory.importance, not memory.execution_verified)))
-        return (memory for memory in ranked if not project or memory.project in (None, project))
+        told = set[str]()
+        for memory in ranked:
+            newer = self.successor(memory) if memory.conflicts else None
+            for one in sorted(filter(None, (newer, memory)), key=lambda one: not one.execution_verified):
+                if one.id not in told and (not project or one.project in (None, project)):
+                    told.add(one.id)
+                    yield one
+
+    def successor(self, memory: Memory) -> Memory | None:
+        """The newest memory that contradicts one, or that a person verified in its place; None where there is no later one."""
+        shelf = self._store.read().memories
+        newer = self._successor(memory, shelf)
+        return shelf.get(newer) if newer else None
 
     def clean(self, text: str, seen: dict[str, str] | None = None) -> Clean:
         """A text with its secrets masked: the only form in which any text gets further than this.  `seen`: see `Redactor.clean`."""

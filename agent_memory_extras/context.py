@@ -46,7 +46,7 @@ def block(memory: am.AgentMemory, kept: Iterable[am.Memory | am.Hit], chars: int
     ids, missed = [], 0
     for one in filter(tellable, kept):
         said = _one_line(memory.harmless(one.content), rules["each"])
-        line = f"- {said} [{_marks(one, memory.calendar)}]"
+        line = f"- {said} [{_marks(one, memory)}]"
         if said not in lines and len(line) < left:
             lines[said] = line
             left -= len(line) + 1
@@ -56,10 +56,13 @@ def block(memory: am.AgentMemory, kept: Iterable[am.Memory | am.Hit], chars: int
     return Block(FENCE.format(lines="\n".join([FOREWORD, *lines.values()])) if lines else "", tuple(ids))
 
 
-def _marks(one: am.Memory | am.Hit, calendar: am.Calendar) -> str:
+def _marks(one: am.Memory | am.Hit, memory: am.AgentMemory) -> str:
     """What a reader must know of a memory before it trusts it."""
-    known = [one.room, "verified" if one.execution_verified else "unverified", calendar.day(one.said), one.id]
+    known = [one.room, "verified" if one.execution_verified else "unverified", memory.calendar.day(one.said), one.id]
     opposed = ", ".join(link["memory_id"] for link in one.conflicts)
+    later = one.newer if isinstance(one, am.Hit) else (memory.successor(one) or one).id if opposed else None
+    if later not in (None, one.id):
+        return f"{', '.join(known)}; newer: {later}"
     return ", ".join(known) + (f"; contradicted by {opposed}" if opposed else "")
 
 

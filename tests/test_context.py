@@ -44,6 +44,24 @@ class Told(unittest.TestCase):
         self.assertEqual((lines[0], lines[-1]), ("<agent-memory>", "</agent-memory>"))
         self.assertRegex(lines[2], r" \[decisions, verified, \d{4}-\d\d-\d\d, mem_\w+\]$")
 
+    def test_what_was_contradicted_later_is_told_with_what_contradicts_it(self) -> None:
+        old = self.memory.remember("We use PostgreSQL for the billing service", "decision", 8, said_at="2026-08-01T10:00:00Z")
+        new = self.memory.remember("We no longer use PostgreSQL for the billing service, CockroachDB instead")
+        self.assertEqual([one.memory_id for one in new.conflicts], [old.id])
+        told = context.standing(self.memory)
+        self.assertEqual(told.ids, (new.id, old.id))
+        self.assertIn(f"; newer: {new.id}]", told.text)
+        self.assertIn(f"; contradicted by {old.id}]", told.text)
+        self.memory.forget(new.id)
+        self.assertEqual(context.standing(self.memory).ids, (old.id,))
+
+    def test_one_that_only_a_person_confirmed_stays_before_what_contradicts_it(self) -> None:
+        old = self.memory.remember("We use PostgreSQL for the billing service", "decision", 8, True, said_at="2026-08-01T10:00:00Z")
+        new = self.memory.remember("We no longer use PostgreSQL for the billing service, CockroachDB instead")
+        for told in (context.standing(self.memory), context.standing(self.memory, chars=10_000)):
+            self.assertEqual(told.ids, (old.id, new.id))
+            self.assertIn(f"; newer: {new.id}]", told.text)
+
     def test_the_project_of_the_environment_counts_whatever_is_asked(self) -> None:
         self.memory.remember("the shop takes Stripe", "config", project="shop")
         self.memory.remember("the blog takes Hugo", "config", project="blog")
@@ -100,8 +118,8 @@ class Told(unittest.TestCase):
         newer = self.memory.remember("the port is 5433", "config").id
 
         for told in (context.standing(self.memory), context.about(self.memory, "which port is it, 5432 or 5433")):
-            for text, id, other in (("5432", older, newer), ("5433", newer, older)):
-                self.assertRegex(told.text, rf"{text} \[configs, unverified, [\d-]+, {id}; contradicted by {other}\]")
+            for text, id, other in (("5432", older, f"newer: {newer}"), ("5433", newer, f"contradicted by {older}")):
+                self.assertRegex(told.text, rf"{text} \[configs, unverified, [\d-]+, {id}; {other}\]")
 
     def test_a_file_is_told_what_belongs_to_its_folder_or_to_none(self) -> None:
         for text, project in (("we chose Vue", "shop"), ("we chose React", "blog"), ("we chose tabs", None)):

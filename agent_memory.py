@@ -4835,7 +4835,7 @@ def undated(text: str) -> str:
 
 # When: a query may say it in words, and a memory has the day it was made and those its text names.
 #
-#     yesterday, 昨天                     that day             last week, 上周          Monday to Sunday
+#     yesterday, tomorrow, 昨天           that day             last week, 上周, 下周    Monday to Sunday
 #     3 days ago, 三天前                  that day             last month, 上个月       all of it
 #     2 weeks ago, 两周前                 3 days to each side  last Friday, 上周五      that day
 #     last 2 weeks, 最近两周              from then to today   last weekend, 上周末     both days of it
@@ -4850,9 +4850,13 @@ def undated(text: str) -> str:
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAYS_ZH = "一二三四五六日"
+_DAYS_BACK = {"yesterday": 1, "昨天": 1, "day before yesterday": 2, "前天": 2, "大前天": 3,
+              "tomorrow": -1, "明天": -1, "day after tomorrow": -2, "后天": -2, "大后天": -3}
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
             "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
-_TIMES_OF = ("day", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
+_TIMES_OF = ("day", "tomorrow", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
+_DAYS_TOLD = ("tomorrow", "yesterday", "days ago", "last ", "this ", "明天", "昨天", "后天", "前天", "天前", "上周", "下周", "本周",
+              "这周", "星期", "礼拜")                      # one of them stands in what means a single day
 _TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through)\b|[-–—~]|到|至)\s*(?:the\s+)?"
 _AND = r"\s*(?:\b(?:and|or)\b|[、和或]|以?及)\s*(?:on\s+)?(?:the\s+)?"
 _JOINT = f"(?:{_TO}|{_AND})"
@@ -4860,7 +4864,7 @@ _MONTH_AFTER = r"(?i)\b(?:in|from|since|after|before|until|to|between|between [a
 _LED_BY = r"(?i)(?:\b(?:(since|after|before|until|till)|on|in|of|from|between)\s+(?:the\s+)?|(自)|[从在于])$"
 _SIDE_AFTER = (r"\s*(?:(以来|起(?![来诉因点草飞])|开始(?!时)|onwards?\b|on(?=[?.!]*$))|(之后|以后|后(?![端台面续来期备]))"
           r"|(之前|以前|前(?![端台面后往期提辈]))|(为止))")
-_TO_COME = r"(?i)\b(?:will|shall|going to|upcoming|next)\b|下个?(?:周|星期|礼拜)|将[要会]|即将"
+_TO_COME = r"(?i)\b(?:will|shall|going to|upcoming|next)\b|将[要会]|即将"
 
 
 def _month_after(year: int, month: int) -> date:
@@ -4943,14 +4947,14 @@ class Moment(Record):
 def _time_words() -> re.Pattern[str]:
     number, days, unit = r"(?:\d{1,4}|a few|[a-z]+|[一二两三四五六七八九十几]+)", "|".join(_DAYS), "(?:day|week|month|year)"
     return _pattern(
-        rf"(?ia)\b(?:(?P<day>today|(?:the\s+)?day before yesterday|yesterday)"
-        rf"|(?P<which>last|past|previous|this)\s+(?P<unit>week(?:end)?|month|year)|(?:over|at|on)\s+the\s+(?P<weekend>weekend)"
+        rf"(?ia)\b(?:(?P<day>today|(?:the\s+)?day (?:before yesterday|after tomorrow)|yesterday|tomorrow)"
+        rf"|(?P<which>last|past|previous|this|next)\s+(?P<unit>week(?:end)?|month|year)|(?:over|at|on)\s+the\s+(?P<weekend>weekend)"
         rf"|(?:the\s+)?(?:last|past)\s+(?P<past>{number})\s+(?P<past_unit>{unit})s?|(?P<ago>{number})\s+(?P<ago_unit>{unit})s?\s+ago"
         rf"|(?P<near>last|this)\s+(?P<weekday>{days}))\b"
-        rf"|(?P<day_zh>今天|昨天|大前天|(?<![目之从以大])前天(?!气))"
-        rf"|(?<![早晚线网版基样成日剧文书脚登如])(?P<which_zh>上上|上|这|本)个?(?:(?:周|星期|礼拜)(?P<end_zh>末)|周(?![期边长围末])|星期|礼拜)"
+        rf"|(?P<day_zh>今天|昨天|大前天|(?<![目之从以大])前天(?!气)|明天|大后天|(?<![然以之最大随])后天(?![气努形培教的才性]))"
+        rf"|(?<![早晚线网版基样成日剧文书脚登如])(?P<which_zh>上上|上|这|本|下)个?(?:(?:周|星期|礼拜)(?P<end_zh>末)|周(?![期边长围末])|星期|礼拜)"
         rf"(?:(?P<weekday_zh>[{_DAYS_ZH}天])(?![共些次个志程报起样]))?"
-        rf"|(?<![早晚线网版基样成日剧文书脚登如])(?P<which_month>上上|上|这|本)个?月(?!球)|(?<![目从以之过如失])(?P<which_year>[去今前])年(?!轻|度)"
+        rf"|(?<![早晚线网版基样成日剧文书脚登如])(?P<which_month>上上|上|这|本|下)个?月(?!球)|(?<![目从以之过如失])(?P<which_year>[去今前])年(?!轻|度)"
         rf"|(?:最近|过去|(?<!附)近)的?\s*(?P<past_zh>{number})\s*个?(?P<past_unit_zh>天|周|星期|月|年)"
         rf"|(?P<ago_zh>{number})\s*个?(?P<ago_unit_zh>天|周|星期|月|年)[之以]?前|周(?P<weekend_zh>末)(?=$|[\s，。？?]|发生|做了|我们|有什么|干)")
 
@@ -5195,8 +5199,8 @@ def _span_of(word: re.Match[str], now: date) -> tuple[date, date] | None:
     said = {name: text.casefold() for name, text in word.groupdict().items() if text}
     if day := said.get("day") or said.get("day_zh"):
         named = _pattern(r"^the\s+").sub("", day)
-        back = timedelta({"yesterday": 1, "昨天": 1, "day before yesterday": 2, "前天": 2, "大前天": 3}.get(named, 0))
-        return now - back, now - back
+        that = now - timedelta(_DAYS_BACK.get(named, 0))
+        return that, that
     if count := next((said[name] for name in ("past", "past_zh", "ago", "ago_zh") if name in said), ""):
         unit = next(text for name, text in said.items() if "_unit" in name)
         step = {"day": 1, "天": 1, "week": 7, "周": 7, "星期": 7, "month": 30, "月": 30, "year": 365, "年": 365}[unit]
@@ -5206,7 +5210,7 @@ def _span_of(word: re.Match[str], now: date) -> tuple[date, date] | None:
         then, about = now - timedelta(number * step), timedelta(step // 2)            # 2 weeks ago is about then
         return (then - about, then + about) if "ago" in said or "ago_zh" in said else (then, now)
     which = next((said[name] for name in ("which", "near", "which_zh", "which_month", "which_year") if name in said), "")
-    weeks = {"上上": 2, "上": 1, "last": 1, "past": 1, "previous": 1}.get(which, 0)
+    weeks = {"上上": 2, "上": 1, "last": 1, "past": 1, "previous": 1, "下": -1, "next": -1}.get(which, 0)
     monday = now - timedelta(now.weekday())
     if "weekday" in said:
         start = monday + timedelta(_weekday_of(said["weekday"], None))
@@ -5226,7 +5230,7 @@ def _span_of(word: re.Match[str], now: date) -> tuple[date, date] | None:
         begin = 12 * now.year + now.month - 1 - weeks
         year, month = divmod(begin, 12)
         return date(year, month + 1, 1), _month_after(year, month + 1) - timedelta(1)
-    year = now.year - {"this": 0, "今": 0, "前": 2}.get(which, 1)
+    year = now.year - {"this": 0, "今": 0, "前": 2, "next": -1}.get(which, 1)
     return date(year, 1, 1), date(year, 12, 31)
 
 
@@ -5261,8 +5265,24 @@ def respellings(word: str) -> set[str]:
 
 
 def dates_of(text: str, day: str) -> list[str]:
-    """The terms of the dates in a memory's text, and of the day it was made."""
-    return [*date_terms(compatible(text)), *_made_terms(day)]
+    """The terms of the dates in a memory's text, of the day it was made, and of the days it tells by that one: tomorrow, 下周五."""
+    text, made = compatible(text), _made_terms(day)
+    told = [term for one in days_told(text, day) for term in _made_terms(one) if term not in made] if made else ()
+    return [*date_terms(text), *made, *dict.fromkeys(told)]
+
+
+def days_told(low: str, day: str) -> list[str]:
+    """The single days that words of a text mean that was said on a day, as 2026-08-17: the first eight."""
+    spelt = low.casefold()
+    if not any(map(spelt.__contains__, _DAYS_TOLD)):
+        return []                                          # the pattern takes 30 µs for a text with other times
+    from datetime import date
+    try:
+        said = date.fromisoformat(day)
+        spans = [_span_of(word, said) for word, _ in zip(_time_words().finditer(low), range(8))]
+    except (ValueError, OverflowError):                    # a page that was edited says 30 February, or the year 1
+        return []
+    return [span[0].isoformat() for span in spans if span and span[0] == span[1]]
 
 
 class Asked(Record):
@@ -5699,7 +5719,7 @@ def _asking(low: str) -> float:
     return sum(len(part) for part in _pattern(_ENDED).split(low) if part[-1:] == "?") / len(low)
 
 
-_TERMS_FORM = 2                      # changes when the terms of a text do
+_TERMS_FORM = 3                      # changes when the terms of a text do
 _ACCENTED = "[\u00c0-\u024f\u0300-\u036f\u0386-\u045f\u1e00-\u1fff]"
 _SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": (), "traditional": "", "whatever": ()}
 

@@ -6348,6 +6348,12 @@ class When(Spec):
         "2026-11-29"),
         "this weekend": ("2026-12-05", "2026-12-06"), "周末发生了什么": ("2026-11-28", "2026-11-29"), "周末加班政策": None,
         "the weekend rota": None, "大前天": ("2026-11-27", "2026-11-27"), "上上周五": ("2026-11-20", "2026-11-20"),
+        "what is tomorrow": ("2026-12-01", "2026-12-01"), "明天有什么": ("2026-12-01", "2026-12-01"), "后天": ("2026-12-02",
+        "2026-12-02"),
+        "the day after tomorrow": ("2026-12-02", "2026-12-02"), "next week": ("2026-12-07", "2026-12-13"),
+        "下周五做什么": ("2026-12-11", "2026-12-11"), "下周": ("2026-12-07", "2026-12-13"), "下个月": ("2026-12-01", "2026-12-31"),
+        "next month": ("2026-12-01", "2026-12-31"), "next year": ("2027-01-01", "2027-12-31"), "next Friday": None,
+        "后天努力": None, "from today to tomorrow": ("2026-11-30", "2026-12-01"),
         "上上个月": ("2026-09-01", "2026-09-30"), "notes from last week": ("2026-11-23", "2026-11-29"),
     }
 
@@ -6411,6 +6417,7 @@ class When(Spec):
         for number in range(60):
             self.days_pass(chance.random() / 2)
             dated = f" of 2026-08-{chance.randint(1, 28)}" if number % 7 == 0 else ""
+            dated += (" due tomorrow", " 上周三", " last Friday", " 后天", " two days ago", "")[number % 6]
             self.memory.remember(f"entry {number} {chance.random()}{dated}")
         for zone in ("+08:00", "-07:30", "+05:45", "utc"):
             memory = self.reopen(config={"retrieval": {"days": zone}, "store": {"tail": 8}})
@@ -6687,7 +6694,25 @@ class When(Spec):
              "五月发生了什么": ("2026-05-01", "2026-05-31"), "last weekend before April 10, 2023": ("1970-01-01", "2023-04-09"),
              "between 1914 to 1945": ("1914-01-01", "1945-12-31"),
              "every Friday": None, "每周五": None, "can we deploy on Friday": "2026-08-14", "on February 29": "2024-02-29",
-             "what will happen on Friday": None, "下周五做什么": None, "will it be on December 5": "2026-12-05"}
+             "what will happen on Friday": None, "will it be on December 5": "2026-12-05"}
+
+    def test_a_day_that_a_memory_tells_by_its_own_is_that_day_ever_after(self) -> None:
+        for text in ("the demo is tomorrow", "演示定在后天", "the audit was last Friday", "the printer is upstairs"):
+            self.memory.remember(text)
+        demo, later, audit = "the demo is tomorrow", "演示定在后天", "the audit was last Friday"
+        for days, question, expected in ((0, "what is tomorrow", {demo}), (0, "后天有什么", {later}), (1, "what is today", {demo}),
+                                         (1, "what is tomorrow", {later}), (5, "what is tomorrow", set()),
+                                         (5, "what happened on August 18", {demo}), (5, "8月19日发生了什么", {later}),
+                                         (5, "what happened on 2026-08-14", {audit})):
+            self.days_pass(days - (self.today - datetime(2026, 8, 17, 3, 31, 6, tzinfo=UTC)).days)
+            for tail in (10 ** 9, 1):
+                memory = self.reopen(config={"store": {"tail": tail}})
+                memory.sync()
+                with self.subTest(question, days=days, tail=tail):
+                    self.assertEqual({hit.content for hit in memory.recall(question, touch=False)}, expected)
+        for day, told in (("2026-08-17", ["2026-08-18", "2026-08-16"]), ("0001-01-01", []), ("9999-12-31", []), ("2026-02-30", [])):
+            with self.subTest(day):
+                self.assertEqual(am.days_told("tomorrow and yesterday, and all of last year", day), told)
 
     def test_what_lies_between_two_days_is_found(self) -> None:
         for text in ("Kafka replaces the queue", "Kafka topics are compacted", "Kafka consumers lag", "Kafka is tuned"):

@@ -4855,8 +4855,8 @@ _DAYS_BACK = {"yesterday": 1, "昨天": 1, "day before yesterday": 2, "前天": 
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
             "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
 _TIMES_OF = ("day", "tomorrow", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
-_DAYS_TOLD = ("tomorrow", "yesterday", "days ago", "last ", "this ", "明天", "昨天", "后天", "前天", "天前", "上周", "下周", "本周",
-              "这周", "星期", "礼拜")                      # one of them stands in what means a single day
+_TIMES_TOLD = ("tomorrow", "yesterday", " ago", "last ", "this ", "next ", "past ", "明天", "昨天", "后天", "前天", "天前", "周前",
+               "月前", "年前", "上周", "下周", "本周", "这周", "星期", "礼拜", "个月", "本月", "去年", "今年")     # a text has one of these
 _TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through)\b|[-–—~]|到|至)\s*(?:the\s+)?"
 _AND = r"\s*(?:\b(?:and|or)\b|[、和或]|以?及)\s*(?:on\s+)?(?:the\s+)?"
 _JOINT = f"(?:{_TO}|{_AND})"
@@ -5265,16 +5265,17 @@ def respellings(word: str) -> set[str]:
 
 
 def dates_of(text: str, day: str) -> list[str]:
-    """The terms of the dates in a memory's text, of the day it was made, and of the days it tells by that one: tomorrow, 下周五."""
+    """The terms of the dates in a memory's text, of the day it was made, and of what it tells by that one: tomorrow, 下周五."""
     text, made = compatible(text), _made_terms(day)
-    told = [term for one in days_told(text, day) for term in _made_terms(one) if term not in made] if made else ()
+    told = [term for term in times_told(text, day) if term not in made] if made else ()
     return [*date_terms(text), *made, *dict.fromkeys(told)]
 
 
-def days_told(low: str, day: str) -> list[str]:
-    """The single days that words of a text mean that was said on a day, as 2026-08-17: the first eight."""
+def times_told(low: str, day: str) -> list[str]:
+    """The terms of the days, months and years that words of a text mean which was said on a day, as 2026-08-17: of the first
+    eight.  What lies within a month is told by that month, what lies within a year by that year."""
     spelt = low.casefold()
-    if not any(map(spelt.__contains__, _DAYS_TOLD)):
+    if not any(map(spelt.__contains__, _TIMES_TOLD)):
         return []                                          # the pattern takes 30 µs for a text with other times
     from datetime import date
     try:
@@ -5282,7 +5283,8 @@ def days_told(low: str, day: str) -> list[str]:
         spans = [_span_of(word, said) for word, _ in zip(_time_words().finditer(low), range(8))]
     except (ValueError, OverflowError):                    # a page that was edited says 30 February, or the year 1
         return []
-    return [span[0].isoformat() for span in spans if span and span[0] == span[1]]
+    return [term for first, last in filter(None, spans) if first.year == last.year for term in
+            _day_terms(first.year, first.month if first.month == last.month else 0, first.day if first == last else 0)]
 
 
 class Asked(Record):

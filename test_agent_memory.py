@@ -6417,7 +6417,7 @@ class When(Spec):
         for number in range(60):
             self.days_pass(chance.random() / 2)
             dated = f" of 2026-08-{chance.randint(1, 28)}" if number % 7 == 0 else ""
-            dated += (" due tomorrow", " 上周三", " last Friday", " 后天", " two days ago", "")[number % 6]
+            dated += (" due tomorrow", " 上周三", " last Friday", " 后天", " two days ago", " last month", "")[number % 7]
             self.memory.remember(f"entry {number} {chance.random()}{dated}")
         for zone in ("+08:00", "-07:30", "+05:45", "utc"):
             memory = self.reopen(config={"retrieval": {"days": zone}, "store": {"tail": 8}})
@@ -6710,9 +6710,14 @@ class When(Spec):
                 memory.sync()
                 with self.subTest(question, days=days, tail=tail):
                     self.assertEqual({hit.content for hit in memory.recall(question, touch=False)}, expected)
-        for day, told in (("2026-08-17", ["2026-08-18", "2026-08-16"]), ("0001-01-01", []), ("9999-12-31", []), ("2026-02-30", [])):
-            with self.subTest(day):
-                self.assertEqual(am.days_told("tomorrow and yesterday, and all of last year", day), told)
+        for text, day, told in (("tomorrow and last year", "2026-08-17", "@m8 @8-18 @y2026-8 @y2026 @y2025"),
+                                ("next month", "2026-12-17", "@m1 @y2027-1 @y2027"),
+                                ("last week", "2026-08-17", "@m8 @y2026-8 @y2026"),
+                                ("last week", "2026-08-05", "@y2026"), ("last week", "2026-01-03", "@m12 @y2025-12 @y2025"),
+                                ("last week", "2026-01-08", ""), ("tomorrow", "9999-12-31", ""),
+                                ("100 years ago", "0001-01-01", ""), ("tomorrow", "2026-02-30", ""), ("tomorrow", "", "")):
+            with self.subTest(text, day=day):
+                self.assertEqual(am.times_told(text, day), told.split())
 
     def test_what_lies_between_two_days_is_found(self) -> None:
         for text in ("Kafka replaces the queue", "Kafka topics are compacted", "Kafka consumers lag", "Kafka is tuned"):

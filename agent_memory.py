@@ -4856,7 +4856,7 @@ _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 
             "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
 _TIMES_OF = ("day", "tomorrow", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
 _TIMES_TOLD = ("tomorrow", "yesterday", " ago", "last ", "this ", "next ", "past ", "明天", "昨天", "后天", "前天", "天前", "周前",
-               "月前", "年前", "上周", "下周", "本周", "这周", "星期", "礼拜", "个月", "本月", "去年", "今年")     # a text has one of these
+               "月前", "年前", "上周", "下周", "本周", "这周", "星期", "礼拜", "个月", "本月", "去年", "今年")
 _TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through)\b|[-–—~]|到|至)\s*(?:the\s+)?"
 _AND = r"\s*(?:\b(?:and|or)\b|[、和或]|以?及)\s*(?:on\s+)?(?:the\s+)?"
 _JOINT = f"(?:{_TO}|{_AND})"

@@ -2163,6 +2163,12 @@ conflicts:                          # words that assert, in lower case; where se
     interval: [间隔, 周期, 频率, interval, frequency]
     retries: [重试次数, retries]
     retention: [保留期, 保留时间, retention]
+    ttl: [过期时间, 有效期, 存活时间, ttl, expiry]
+    replicas: [副本数, 副本, replicas]
+    workers: [工作进程数, workers]
+    concurrency: [并发数, 并发, concurrency]
+    threads: [线程数, threads]
+    quota: [配额, quota]
     model: [模型, model]
   units:                            # one key for each unit of a value, and the words for it
     ms: [ms, 毫秒, milliseconds]

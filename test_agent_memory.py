@@ -3708,10 +3708,14 @@ class Opposites(unittest.TestCase):
         ("redis port 6380",                  "Redis 端口是 6379",            "value",    "redis port"),
         ("timeout=60s",                      "timeout 30 秒",                "value",    "timeout"),
         ("不用 Redis 做缓存",                "用 Redis 做缓存层",            "positive", "Redis"),
+        ("We set the cache TTL to 60 s",     "The cache TTL is 30 s",        "value",    "cache TTL"),
+        ("缓存过期时间改成 60 分钟",         "缓存过期时间是 30 分钟",       "value",    "缓存 过期时间"),
+        ("副本数改为 5",                     "副本数是 3",                   "value",    "副本数"),
     )
     QUIET = [
         ("We use Redis", "Do not forget to use Redis"), ("We use Redis", "不得不用 Redis"),
         ("We use Redis", "Should we stop using Redis?"), ("We use Redis", "We don't use Redisson"),
+        ("The cache TTL is 30 s", "The session TTL is 60 s"), ("The API runs 3 replicas", "The web runs 5 replicas"),
         ("redis port 6379", "postgres port 5432"), ("redis port 6379", "redis 端口是 6379"), ("timeout 30s", "timeout 30 seconds"),
         ("timeout 30s", "timeout 30"), ("不用 Redis 做队列", "用 Redis 做缓存"),
         ("Use GitHub Actions", "Don't use GitHub Copilot"), ("停止使用 Redis", "停止使用 Redis。"),

@@ -8290,6 +8290,9 @@ class Store:
         self._held: Lock | None = None               # while a transaction runs
         self._defaults_kept = False                  # cache/ was looked at: 150 kB that need not be read at every call
         self._unreadable: dict[str, tuple[str, object]] = {}      # pages that are never overwritten: why, and the mark of each
+        self._left_out: dict[str, object] = {}       # pages of what was forgotten, put back by somebody, and the mark of each
+        self._revived: list[str] = []                # what was forgotten, and stands in an index.json that somebody put back
+        self._tombs: tuple[object, str, set[str]] = None, "", set()      # of which .tombstones.json, its key, its hashes
 
     def path(self, *names: str) -> str:
         """A path under the root."""
@@ -8314,7 +8317,7 @@ class Store:
             self._mend()
         try:
             seen = self.load()
-            if not self._edited(seen):
+            if not self._revived and not self._edited(seen):
                 self._looked = seen.signature
                 return seen
         except StoreDamaged:
@@ -8331,6 +8334,8 @@ class Store:
             if not os.path.exists(self.path("index.json")):
                 raise
             self.warn(f"hand edits were not looked at: {reason_of(fault)}")
+            if self._revived:
+                self.warn(f"forgotten on purpose, and in index.json again: {_some(self._revived)}")
 
     def warn(self, message: str) -> None:
         """Keep a note for whoever called, masked, for it may quote a page; said once."""
@@ -8403,11 +8408,12 @@ class Store:
             raise StoreDamaged(f"index.json cannot be read: {fault}",
                                f"its pages in {self.path('store')} hold the same; the next command rebuilds it") from None
         ids = [memory.id for memory in memories]
+        self._revived = self.buried_ids(ids)             # only here: an index.json that cache/ knows is our own
         places, sealed = row_places(data or b"[]\n", ids), self.sealed()
         if text is not None and text.encode() != data:       # a byte that is no text: our places would be others than its
             places = None
         epoch, rows, known = self._numbered(memories, range(len(memories)) if places is None else places)
-        if signature and places is not None:
+        if signature and places is not None and not self._revived:       # else the next process would not look again
             self._keep_parsed(rows, epoch, checksum_of(ids), signature)
         if sealed or places is None or not signature:
             return Snapshot(self._shelf(rows, None, known), signature, "", checksum_of(ids))
@@ -8499,7 +8505,8 @@ class Store:
     def by_rank(self, rooms: Collection[str], project: str | None) -> Iterator[Memory] | None:
         """The memories of some rooms by rank, made one by one; None where all must be read: pages are watched, or a change was
         cut short, or the index is sealed or not laid out by us."""
-        data = b"" if os.path.exists(self.path(".journal.json")) else _bytes(self.path("index.json")) or b""
+        odd = os.path.exists(self.path(".tombstones.json")) and not self._opened(self._signature())     # look who is back
+        data = b"" if odd or os.path.exists(self.path(".journal.json")) else _bytes(self.path("index.json")) or b""
         rows = rows_by_rank(data, rooms, project, self._settings["store"]["watch_pages"] + 1)
         return None if rows is None else map(self._row_read, rows)
 
@@ -8854,7 +8861,8 @@ class Store:
             there = {*found}.difference(name[:-3] for name in gone)
             newer += [id for id in sorted(found) if id in there and id not in seen.memories and id not in newer]
             newer += [id for id in seen.memories if id not in there]
-        return [id for id in newer if id not in self._unreadable or self._unreadable[id][1] != self._page_mark(id)]
+        looked_at = self._left_out | {id: mark for id, (_, mark) in self._unreadable.items()}
+        return [id for id in newer if id not in looked_at or looked_at[id] != self._page_mark(id)]
 
     def _page_mark(self, id: str) -> tuple[int, ...] | None:
         """What changes when a page does; None where there is none, or none that can be looked at."""
@@ -8878,8 +8886,8 @@ class Store:
         raise StoreBusy("65,536 memories were made in one second", "try again in a second")
 
     def fold(self, draft: Draft, ids: Iterable[str]) -> int:
-        """Take hand-edited pages into a draft; returns how many differed."""
-        count = 0
+        """Take hand-edited pages into a draft; returns how many differed.  A page of what was forgotten is no memory."""
+        count, forgotten = 0, list[str]()
         for id in ids:
             old, mark = draft.memories.get(id), self._page_mark(id)
             self._unreadable.pop(id, None)
@@ -8903,8 +8911,16 @@ class Store:
                 self._unreadable[id] = str(fault), mark
                 self.warn(f"store/{id}.md cannot be read and was left as it is: {fault}")
                 continue
+            self._left_out.pop(id, None)
+            if not old and self.forgotten(new):
+                self._left_out[id] = mark
+                forgotten.append(id)
+                continue
             draft.memories[id] = draft.puts[id] = new
             count += 1
+        if forgotten:
+            self.warn(f"forgotten on purpose, so these pages in store/ are left out: {_some(forgotten)}; "
+                      "`forget ID` erases a page, `remember` keeps its words anew")
         return count
 
     def _honoured(self, edited: Memory, id: str, old: Memory | None) -> Memory:
@@ -8989,7 +9005,7 @@ class Store:
         if interrupted:
             self._finish()
             seen = self.load()
-        draft = Draft(seen)
+        draft = Draft(self._erased_again(seen))
         if edited:
             count = self.fold(draft, edited)
             self.commit(draft)
@@ -9000,6 +9016,25 @@ class Store:
                 os.utime(self.path("index.json"))        # looked at; nothing to do again next time
             draft = Draft(self.load())
         return draft
+
+    def _erased_again(self, seen: Snapshot) -> Snapshot:
+        """The memories without what was forgotten and is in index.json again, for a backup, a sync tool or git put an old one back.
+
+        By its id alone: what a person says anew, undoes or restores has another one, or is lifted.
+        """
+        again, self._revived = [id for id in self._revived if id in seen.memories], []
+        if not again:
+            return seen
+        draft = Draft(seen)
+        for id in again:
+            self.erase(id)
+            draft.drop(id)
+        for other in list(draft.memories.values()):
+            if other.conflicts or other.updates or other.dismissed:
+                draft.put(unlinked(other, *again))
+        self.commit(draft)
+        self.warn(f"forgotten on purpose, there again, for an old index.json was put back, and erased again: {_some(again)}")
+        return self.load()
 
     def _finish(self) -> None:
         """Do the rest of a change that was interrupted, as its journal tells."""
@@ -9037,31 +9072,42 @@ class Store:
                     _unlink(self.path(folder, name))
 
     def _rebuilt(self, fault: StoreDamaged) -> Snapshot:
-        """A damaged index, put together again from its pages and its own whole lines; refused if pages fail."""
+        """A damaged index, put together again from its pages and its own whole lines; refused if pages fail.  What was forgotten
+        stays forgotten: such a file may be an old one, or two that git could not merge."""
         try:
             text = self._text("index.json") or ""
         except StoreDamaged:
             text = ""
         draft = Draft(Snapshot(Shelf(Rows(), None, {}, {}, lambda: None), ()))       # recalls that wait go on: no page has them
-        draft.memories.update(_salvaged(text))
+        rows = _salvaged(text)
+        forgotten = {id for id, memory in rows.items() if self.forgotten(memory)}
+        draft.memories.update({id: memory for id, memory in rows.items() if id not in forgotten})
         self.fold(draft, sorted(self.pages()))
-        lost = len(set(_pattern(rf'"id":\s*"({ID})"').findall(text)) - draft.memories.keys())
-        if self._unreadable or lost or not draft.memories:
+        named = set(_pattern(rf'"id":\s*"({ID})"').findall(text))
+        erased = {*self.buried_ids(named)}
+        forgotten |= erased | self._left_out.keys()
+        lost = len(named - draft.memories.keys() - forgotten)
+        if self._unreadable or lost or not (draft.memories or forgotten):
             what = [*(f"store/{id}.md: {why}" for id, (why, _) in self._unreadable.items()),
                     f"{lost} memories without a page" if lost else "", "no page to rebuild it from"]
             raise StoreDamaged(f"{fault.message}; {next(filter(None, what))}",
                                f"mend that, or copy the newest of {self.path('backups')} over index.json, "
                                "or delete index.json to begin anew from the pages that are left")
         aside = f"backups/damaged_index_{stamp(self._now()).translate(_DIGITS_ONLY)[:14]}.json"
-        _replace_file(self.path(aside), [_bytes(self.path("index.json")) or b""])
+        whole = _bytes(self.path("index.json")) or b""
+        _replace_file(self.path(aside), [self._vault.seal(_without_lines(text, erased).encode()) if erased else whole])
         self.write("index.json", index_text([to_line(memory) for memory in draft.memories.values()]))
-        self.warn(f"index.json could not be read; rebuilt from {len(draft.memories)} pages, the old file is {aside}")
+        self.warn(f"index.json could not be read; rebuilt from its whole lines and the pages, memories: {len(draft.memories)}, "
+                  f"the old file is {aside}")
+        if forgotten - draft.memories.keys():
+            self.warn(f"forgotten on purpose, so left out: {_some(sorted(forgotten - draft.memories.keys()))}")
         return self.load()
 
     def commit(self, draft: Draft, verb: str = "") -> None:
         """Write a draft out, whole."""
         if not draft.puts and not draft.drops and not draft.seen.memories.counts:
             return
+        self._raise([id for id in draft.puts if id not in draft.seen.memories])
         if verb:
             self.backup()
         if verb or len(draft.memories) > self._settings["store"]["watch_pages"]:      # there nobody sees a newer page
@@ -9463,6 +9509,7 @@ class Store:
         else:
             if "index.json" not in names and self.pages():
                 yield Finding("missing", "index.json", "there are pages and no index")
+        yield from self._revivals(seen)
         yield from self._page_drift(seen)
         yield from self._foreign_notes(seen)
         yield from self._derived_drift(seen)
@@ -9483,6 +9530,15 @@ class Store:
                 if mode & 0o077 and not os.path.islink(path) and os.path.basename(path) != ".gitkeep":       # git sets its mode
                     yield Finding("loose", os.path.relpath(path, self.root), f"others may open it (mode {mode:03o})")
 
+    def _revivals(self, seen: Snapshot) -> Iterator[Finding]:
+        """What was forgotten on purpose and is in the index again."""
+        if self._revived:
+            yield Finding("forgotten", "index.json", f"forgotten on purpose, there again, for an old index.json was put back, and "
+                          f"erased again: {_some(self._revived)}")
+        if again := [m.id for m in seen.memories.values() if m.id not in self._revived and self.forgotten(m)]:
+            yield Finding("forgotten", "index.json", f"forgotten on purpose, there again: {_some(again)}; `forget ID` erases a "
+                          "memory, `remember` with its words keeps it")
+
     def _page_drift(self, seen: Snapshot) -> Iterator[Finding]:
         found = set(self.pages())
         for id in seen.memories.keys() - found:
@@ -9497,10 +9553,13 @@ class Store:
                 continue
             if edited.id not in ("", id):
                 yield Finding("page renamed", where, f"it says its id is {edited.id}")
+            elif id not in seen.memories and self.forgotten(replace(edited, id=id)):
+                yield Finding("forgotten", where, "forgotten on purpose, so it is left out; `forget ID` erases it, "
+                              "`remember` keeps its words anew")
             elif id not in seen.memories:
                 yield Finding("page unknown", where, "the index does not have this memory")
             elif text != page(seen.memories.written(seen.memories.number(id))):
-                yield Finding("page edited", where, "it differs from the index")
+                yield Finding("page edited", where, "it differs from the index; `sync` takes in what it says")
 
     def _foreign_notes(self, seen: Snapshot) -> Iterator[Finding]:
         """Notes in store/ that are not ours: the user's own, or copies that a sync tool made."""
@@ -9579,9 +9638,21 @@ class Store:
     # ── what was forgotten ──
 
     def bury(self, texts: Iterable[str]) -> None:
-        """Remember, as keyed hashes, that texts were forgotten on purpose.  The lock must be held."""
+        """Remember, as keyed hashes, that texts and ids were forgotten on purpose.  The lock must be held."""
         key, graves = self._graves()
         self._write_graves(key, graves | {_grave(key, text) for text in texts})
+
+    def put_back(self, known: Collection[str]) -> dict[str, Memory]:
+        """The pages of what was forgotten on purpose that are in store/ again."""
+        found = {}
+        for id in self.pages():
+            try:
+                if id not in known and (text := _bytes(self.page_path(id))):
+                    memory = self._honoured(from_page(text.decode("utf-8")), id, None)
+                    found.update({id: memory} if self.forgotten(memory) else {})
+            except (OSError, ValueError, AgentMemoryError):
+                continue                             # doctor names it
+        return found
 
     def buried(self, text: str) -> bool:
         """Whether this text was forgotten on purpose."""
@@ -9589,6 +9660,24 @@ class Store:
             return False
         key, graves = self._graves()
         return bool(graves) and _grave(key, text) in graves
+
+    def buried_ids(self, ids: Iterable[str]) -> list[str]:
+        """Those of these ids that were forgotten on purpose."""
+        if not os.path.exists(self.path(".tombstones.json")):
+            return []
+        (key, graves), blake = self._graves(), hash_of("blake2b")
+        secret = bytes.fromhex(key)                  # an id is spelt in one way: 1 µs each
+        return [id for id in ids if blake(id.encode(), key=secret, digest_size=16).hexdigest() in graves] if graves else []
+
+    def forgotten(self, memory: Memory) -> bool:
+        """Whether a memory nobody knows was forgotten on purpose: it, or, before ids were noted, what it says."""
+        return self.buried(memory.id) or self.buried(memory.content)
+
+    def _raise(self, ids: Iterable[str]) -> None:
+        """A person brings memories back: their ids are no longer forgotten.  The lock must be held."""
+        if back := self.buried_ids(ids):
+            key, graves = self._graves()
+            self._write_graves(key, graves - {_grave(key, id) for id in back})
 
     def lift(self, text: str) -> bool:
         """A person says it again: it is no longer forgotten; returns whether it was.  The lock must be held."""
@@ -9603,8 +9692,11 @@ class Store:
         key, graves = self._graves()
         return {"key": key, "hashes": sorted(graves)} if graves else {}
 
-    def add_tombstones(self, found: Mapping[str, Any]) -> None:
-        """Take over what another store forgot; hashes of another key only where there are none yet.  Under the lock."""
+    def add_tombstones(self, found: Mapping[str, Any], here: Iterable[str]) -> None:
+        """Take over what another store forgot; hashes of another key only where there are none yet.  Under the lock.
+
+        The ids that are `here` stay: this store has not forgotten them.
+        """
         key, graves = self._graves()
         hashes = found.get("hashes")
         if not isinstance(hashes, list) or not all(_pattern("[0-9a-f]{32}").fullmatch(str(hash)) for hash in hashes):
@@ -9615,19 +9707,26 @@ class Store:
         if not _pattern("[0-9a-f]{32}").fullmatch(str(found.get("key"))):
             raise UsageError("what was forgotten has no key")
         self._write_graves(found["key"], graves | theirs)
+        self._raise(here)
 
     def _write_graves(self, key: str, graves: set[str]) -> None:
         self.write(".tombstones.json", {"key": key, "hashes": sorted(graves)})
 
     def _graves(self) -> tuple[str, set[str]]:
+        mark = self.mark_of(".tombstones.json")
+        if mark is None or mark != self._tombs[0]:           # a rebuild asks of every page
+            self._tombs = (mark, *self._read_graves())
+        return self._tombs[1:]
+
+    def _read_graves(self) -> tuple[str, set[str]]:
         try:
-            held = from_json(self._text(".tombstones.json") or "null")
-            if held is None:
-                return self._chance(16).hex(), set()
-            return bytes.fromhex(held["key"]).hex(), {str(hash) for hash in held["hashes"]}
-        except (TypeError, KeyError, ValueError, StoreDamaged):
+            text = self._text(".tombstones.json")
+        except StoreDamaged:
+            text = ""
+        found = {} if text is None else _graves_in(text)
+        if text is not None and len(found) != 1:             # of two keys the one with more hashes goes on
             self.warn("what was forgotten on purpose is no longer known: .tombstones.json cannot be read")
-            return self._chance(16).hex(), set()
+        return max(found.items(), key=lambda held: len(held[1])) if found else (self._chance(16).hex(), set())
 
 
 class Transaction:
@@ -9721,6 +9820,29 @@ def _salvaged(text: str) -> dict[str, Memory]:
         except (ValueError, RecursionError):
             continue
         found[memory.id] = memory
+    return found
+
+
+def _without_lines(text: str, ids: Collection[str]) -> str:
+    """A damaged index.json without the lines that name one of these; only they are missing."""
+    return "\n".join(line for line in text.split("\n") if not any(id in line for id in ids))
+
+
+def _some(ids: Sequence[str]) -> str:
+    """Ids as a message names them: of many the first, and how many they are."""
+    return ", ".join(ids[:5]) + (f", … ({len(ids)})" if len(ids) > 5 else "")
+
+
+def _graves_in(text: str) -> dict[str, set[str]]:
+    """The hashes in a .tombstones.json by their key; of one that git could not merge, what both of its sides hold."""
+    found: dict[str, set[str]] = {}
+    for part in (text, *text.split("\n")):
+        try:
+            held = from_json(part)
+            key, hashes = bytes.fromhex(held["key"]).hex(), set(map(str, held["hashes"]))
+            found[key] = found.get(key, set()) | hashes
+        except (TypeError, KeyError, ValueError, RecursionError):
+            continue
     return found
 
 
@@ -11435,6 +11557,7 @@ class AgentMemory:
             edited = replace(memory, category=made.category, importance=made.importance, project=made.project,
                              room=memory.room if made.category == memory.category else made.room)
             if made.content != memory.content:
+                self._store.lift(made.content)       # a person says it
                 redacted = tuple(dict.fromkeys((*memory.redacted, *made.redacted)))          # its history has marks, too
                 edited = replace(edited, content=made.content, redacted=redacted, flags=made.flags,
                                  execution_verified=made.execution_verified, updated_at=made.created_at,
@@ -11448,8 +11571,9 @@ class AgentMemory:
         with self._store.transaction("forget") as draft:
             try:
                 memory = self._current(draft, id)    # what somebody wrote into its page is forgotten, too
-            except UnknownMemory:                    # pruned already, and still in an archive
-                memory = self._find(self._store.kept_elsewhere() | dict(draft.memories), id)
+            except UnknownMemory:                    # pruned already, and still in an archive; or its page was put back
+                elsewhere = self._store.kept_elsewhere() | self._store.put_back(draft.memories)
+                memory = self._find(elsewhere | dict(draft.memories), id)
             forgotten = self._erased(draft, memory)
             self._purge_due()
         self._purge()
@@ -11510,10 +11634,13 @@ class AgentMemory:
         files = self._store.erase(memory.id)
         said = [memory.content, *(old["content"] for old in memory.history)]
         files += self._store.change_talks(lambda turn: None if tells(turn, memory, said) else turn)
-        self._store.bury(said)
+        self._store.bury([memory.id, *said])
         if memory.id in draft.memories:
             self._drop(draft, memory.id)
             files = [f"store/{memory.id}.md", "index.json", *files]
+        elif os.path.lexists(self._store.page_path(memory.id)):      # a page somebody put back
+            draft.drop(memory.id)
+            files = [f"store/{memory.id}.md", *files]
         return Forgotten(memory.id, memory.content, tuple(files), tuple(self._store.copies(memory.id)))
 
     def undo(self) -> Undone:
@@ -11530,6 +11657,8 @@ class AgentMemory:
             added = [id for id in put if id not in before and id in draft.memories]
             self._look_at_pages(draft, [id for id in (*before, *added) if id in draft.memories])
             for id, memory in before.items():
+                if id not in draft.memories:         # a person wants it, though such words were forgotten
+                    self._store.lift(memory.content)
                 draft.put(taken_back(memory, put.get(id), draft.memories.get(id)))
             if last["lifted"]:                       # it had been forgotten on purpose, and is again
                 self._store.bury([draft.memories[id].content for id in added])
@@ -11631,6 +11760,10 @@ class AgentMemory:
             if found is None:
                 every = {m.id: m for memories in reversed(list(held.values())) for m in memories}
                 found = [self._find(every, name, f"archives: {', '.join(each.rpartition('/')[2] for each in held) or 'none'}")]
+                self._store.lift(found[0].content)   # who names it wants it
+            elif dead := [memory.id for memory in found if self._store.forgotten(memory)]:
+                self._store.warn(f"forgotten on purpose, so left out: {', '.join(dead)}; `restore ID` brings one back")
+                found = [memory for memory in found if memory.id not in dead]
             back = [memory for memory in found if memory.id not in draft.memories]
             for memory in back:
                 draft.put(memory)
@@ -12406,7 +12539,7 @@ class AgentMemory:
         except ValueError:
             raise UsageError("it is not JSON") from None
         if isinstance(row, dict) and isinstance(row.get("forgotten"), dict):
-            self._store.add_tombstones(row["forgotten"])
+            self._store.add_tombstones(row["forgotten"], draft.memories)
             return "unchanged"
         if isinstance(row, dict) and "content" in row and "id" in row:
             return self._brought_back(draft, self._store.masked_again(from_row(row)), overwrite)

@@ -793,6 +793,126 @@ class Forgetting(Spec):
                 reader.join()
         self.assertEqual([row["id"] for row in self.index()], [other])
 
+    def forgotten(self) -> tuple[str, str, str, str]:
+        """A memory that was forgotten and one that stays; the page and the index.json there were before."""
+        gone, stays = self.memory.remember("the harbour master is called Odile").id, self.memory.remember("the sky is blue").id
+        page, index = self.page(gone), (self.root / "index.json").read_text(encoding="utf-8")
+        self.memory.forget(gone)
+        self.days_pass(0.1)
+        return gone, stays, page, index
+
+    def put(self, name: str, text: str) -> None:
+        """A file as a sync tool, git or a backup puts it back."""
+        (self.root / name).write_text(text, encoding="utf-8")
+        self.reopen()
+
+    def test_an_old_index_or_page_does_not_bring_it_back(self) -> None:
+        gone, stays, page, old = self.forgotten()
+        merge = "<<<<<<< ours\n[]\n=======\n" + old + ">>>>>>> theirs\n"
+        for case, files, told in (
+            ("an index cut short", {"index.json": old[:-4]}, "so left out"),
+            ("an index git could not merge", {"index.json": merge}, "so left out"),
+            ("one it could not merge, and the page", {"index.json": merge, f"store/{gone}.md": page}, "so left out"),
+            ("an old index", {"index.json": old}, "erased again"),
+            ("an old index and its page", {"index.json": old, f"store/{gone}.md": page}, "erased again"),
+            ("an old page", {f"store/{gone}.md": page}, "these pages in store/ are left out"),
+        ):
+            with self.subTest(case):
+                for name, text in files.items():
+                    self.put(name, text)
+                seen = [memory.id for memory in self.memory.list()]
+                self.assertRegex(" ".join(self.memory.warnings), told)
+                self.memory.doctor(fix=True)
+                self.memory.sync()
+
+                self.assertEqual((seen, [row["id"] for row in self.index()]), ([stays], [stays]))
+                self.assertEqual(len(self.reopen().recall("harbour master")), 0)
+                (self.root / f"store/{gone}.md").unlink(missing_ok=True)
+                self.assertNotIn(b"Odile", self.on_disk())
+
+    def test_pages_alone_do_not_bring_it_back(self) -> None:
+        gone, stays, page, _ = self.forgotten()
+        (self.root / "index.json").unlink()
+        self.put(f"store/{gone}.md", page)
+
+        self.assertEqual([memory.id for memory in self.memory.list()], [stays])
+
+    def test_an_old_page_is_named_and_can_be_erased_or_said_anew(self) -> None:
+        gone, _, page, _ = self.forgotten()
+        self.put(f"store/{gone}.md", page)
+        self.assertEqual([(each.kind, each.where) for each in self.memory.doctor().findings if each.kind == "forgotten"],
+                         [("forgotten", f"store/{gone}.md")])
+        self.assertEqual(self.memory.remember("the harbour master is called Odile").outcome, "added")
+        self.assertNotEqual(self.memory.recall("harbour master").results[0].id, gone)
+        self.assertIn(f"store/{gone}.md", self.memory.forget(gone).files)
+        self.assertFalse((self.root / "store" / f"{gone}.md").exists())
+
+    def test_a_large_store_holds_an_old_index_against_what_was_forgotten_too(self) -> None:
+        self.reopen(config=Large.SMALL)
+        _, stays, _, old = self.forgotten()
+        for verb in (lambda: self.memory.list(), lambda: [*self.memory.foremost(["events", "general"])],
+                     lambda: self.memory.verify(stays)):
+            (self.root / "index.json").write_text(old, encoding="utf-8")
+            self.reopen(config=Large.SMALL)
+            verb()
+
+            self.assertEqual([row["id"] for row in self.index()], [stays])
+
+    def test_what_was_forgotten_before_ids_were_noted_is_known_by_its_words(self) -> None:
+        gone, stays, _, old = self.forgotten()
+        tombs = json.loads((self.root / ".tombstones.json").read_text())
+        tombs["hashes"] = [hash for hash in tombs["hashes"] if hash != am._grave(tombs["key"], gone)]
+        self.put(".tombstones.json", json.dumps(tombs))
+        self.put("index.json", old[:-4])
+        self.assertEqual([memory.id for memory in self.memory.list()], [stays])
+
+        self.put("index.json", old)
+        found = [each for each in self.memory.doctor().findings if each.kind == "forgotten"]
+        self.assertEqual((len(found), gone in found[0].what), (1, True))
+
+    def test_a_person_brings_back_what_was_forgotten_and_it_stays(self) -> None:
+        gone, stays, _, old = self.forgotten()
+        self.memory.remember("the harbour master is called Odile")
+        self.assertEqual(self.memory.import_rows([old.split("\n")[1].rstrip(",")]).added, 1)
+        self.memory.edit(stays, "the harbour master lives in Brest")
+        self.put("index.json", (self.root / "index.json").read_text(encoding="utf-8") + "]")
+
+        self.assertEqual({memory.id for memory in self.memory.list()} >= {gone, stays}, True)
+
+    def test_what_another_store_forgot_stays_where_it_is_known(self) -> None:
+        gone, _, _, old = self.forgotten()
+        graves = [*self.memory.export()][-1]
+        self.root = self.root.with_name("other")
+        self.reopen().import_rows([row.rstrip(",") for row in old.split("\n")[1:-2]])
+        self.memory.import_rows([graves])
+        self.put("index.json", (self.root / "index.json").read_text(encoding="utf-8") + "\n")
+
+        self.assertIn(gone, [memory.id for memory in self.memory.list()])
+
+    def test_tombstones_that_git_could_not_merge_hold_what_both_sides_forgot(self) -> None:
+        gone, stays, page, _ = self.forgotten()
+        ours = (self.root / ".tombstones.json").read_text()
+        self.memory.forget(stays)
+        theirs = (self.root / ".tombstones.json").read_text()
+        self.put(".tombstones.json", f"<<<<<<< ours\n{ours}\n=======\n{theirs}\n>>>>>>> theirs\n")
+        self.put(f"store/{gone}.md", page)
+
+        self.assertEqual(self.memory.list(), ())
+        refused = self.memory.import_rows(['{"text": "the sky is blue"}']).refused
+        self.assertEqual([each.why for each in refused], ["it was forgotten on purpose"])
+
+    def test_an_old_archive_restores_what_was_forgotten_by_its_id_alone(self) -> None:
+        ids = [self.memory.remember(text).id for text in ("the harbour master is called Odile", "the sky is blue")]
+        self.days_pass(8)
+        name = self.memory.prune(dry_run=False).archive
+        old = (self.root / name).read_text(encoding="utf-8")
+        self.memory.forget(ids[0])
+        self.put(name, old)
+
+        self.assertEqual([memory.id for memory in self.memory.restore(name)], [ids[1]])
+        self.assertEqual([memory.id for memory in self.memory.restore(ids[0])], [ids[0]])
+        self.assertEqual({memory.id for memory in self.reopen().list()}, set(ids))
+
     def test_every_view_agrees_on_what_is_left(self) -> None:
         ids = [self.memory.remember(f"{name} runs on the Kubernetes cluster").id for name in ("Grafana", "Jenkins", "Vault")]
         self.memory.vsearch("Kubernetes")

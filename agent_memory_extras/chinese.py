@@ -224,8 +224,15 @@ verify one of them, or `conflicts --dismiss ID` lets both stand ⇒ 请只验证
 its id is {} ⇒ 它的 id 是 {}
 it has no text ⇒ 没有正文
 index.json was missing and was rebuilt from {} pages ⇒ index.json 不见了，已从 {} 个页面重建
-index.json could not be read; rebuilt from {} pages, the old file is {} ⇒
-    index.json 无法读取；已从 {} 个页面重建，旧文件存为 {}
+index.json could not be read; rebuilt from its whole lines and the pages, memories: {}, the old file is {} ⇒
+    index.json 无法读取；已由它完好的行和页面重建，共 {} 条记忆，旧文件存为 {}
+forgotten on purpose, so left out: {} ⇒ 曾被主动遗忘，未收入：{}
+forgotten on purpose, so left out: {}; `restore ID` brings one back ⇒ 曾被主动遗忘，未收入：{}；`restore ID` 可恢复其中一条
+forgotten on purpose, so these pages in store/ are left out: {}; `forget ID` erases a page, `remember` keeps its words anew ⇒
+    曾被主动遗忘，store/ 里的这些页面未收入：{}；`forget ID` 抹去页面，`remember` 可重新记住其内容
+forgotten on purpose, there again, for an old index.json was put back, and erased again: {} ⇒
+    曾被主动遗忘，因旧的 index.json 被放回而重现，已再次抹去：{}
+forgotten on purpose, and in index.json again: {} ⇒ 曾被主动遗忘，又出现在 index.json 里：{}
 store/{}.md: {} ⇒ store/{}.md：{}
 {} memories without a page ⇒ {} 条记忆没有页面
 no page to rebuild it from ⇒ 没有可用来重建的页面
@@ -266,7 +273,12 @@ it says its id is {} ⇒ 里面写的 id 是 {}
 page unknown ⇒ 多出的页面
 the index does not have this memory ⇒ 索引里没有这条记忆
 page edited ⇒ 页面已改
-it differs from the index ⇒ 与索引不一致
+it differs from the index; `sync` takes in what it says ⇒ 与索引不一致；`sync` 会读入它的内容
+forgotten ⇒ 已遗忘
+forgotten on purpose, so it is left out; `forget ID` erases it, `remember` keeps its words anew ⇒
+    曾被主动遗忘，因此未收入；`forget ID` 抹去它，`remember` 可重新记住其内容
+forgotten on purpose, there again: {}; `forget ID` erases a memory, `remember` with its words keeps it ⇒
+    曾被主动遗忘，又出现了：{}；`forget ID` 抹去记忆，用原话 `remember` 则保留
 conflict copy ⇒ 冲突副本
 a copy of {}; merge it by hand and delete it ⇒ {} 的副本，请手工合并后删除
 foreign note ⇒ 外来笔记

@@ -9521,14 +9521,34 @@ class Store:
                     yield Finding("leftover", os.path.join(folder, name), "a write was cut short here")
 
     def _loose(self) -> Iterator[Finding]:
-        """Files and directories that others may read."""
-        if os.name == "nt":
-            return
-        for folder, _, names in os.walk(self.root):
-            for path in (folder, *(os.path.join(folder, name) for name in names)):
-                mode = os.lstat(path).st_mode & 0o777
-                if mode & 0o077 and not os.path.islink(path) and os.path.basename(path) != ".gitkeep":       # git sets its mode
-                    yield Finding("loose", os.path.relpath(path, self.root), f"others may open it (mode {mode:03o})")
+        """Files and directories that others may read: the first, and how many more."""
+        found = list(self._open_to_others())
+        if found:
+            (path, mode), more = found[0], len(found) - 1
+            yield Finding("loose", os.path.relpath(path, self.root), f"others may open it (mode {mode:03o}), and {more} more" if more
+                          else f"others may open it (mode {mode:03o})")
+
+    def _open_to_others(self) -> Iterator[tuple[str, int]]:
+        """Paths others may read, and their modes.  Not what other programs keep here: git, Obsidian and sync tools have folders
+        that begin with a dot, we have none, and a file that can be run is one of theirs (a hook of git without its x-bit is dead)."""
+        for folder, inner, names in os.walk(self.root) if os.name != "nt" else ():
+            inner[:] = sorted(name for name in inner if name[0] != ".")
+            for path in (folder, *(os.path.join(folder, name) for name in sorted(names))):
+                try:
+                    mode = os.lstat(path).st_mode
+                except FileNotFoundError:                # by another process, just now
+                    continue
+                theirs = os.path.basename(path) == ".gitkeep" or path != folder and mode & 0o111 and not self._made(path)
+                if mode & 0o077 and not os.path.islink(path) and not theirs:         # of a .gitkeep git sets the mode
+                    yield path, mode & 0o777
+
+    def _made(self, path: str) -> bool:
+        """Whether a file lies where we write, under a name of ours."""
+        name = os.path.relpath(path, self.root).replace(os.sep, "/")
+        if name.startswith("store/"):
+            return bool(_pattern(_PAGE).fullmatch(name[6:]))
+        first, inside, _ = name.partition("/")
+        return first in _OUR_NAMES or first == "index.json" or first[0] == "." and not inside
 
     def _revivals(self, seen: Snapshot) -> Iterator[Finding]:
         """What was forgotten on purpose and is in the index again."""
@@ -9584,12 +9604,11 @@ class Store:
 
     def mend(self) -> None:
         """Put right what is safe to put right: modes, leftovers, pages, graph, vectors.  The lock must be held."""
-        for folder, _, names in os.walk(self.root):
-            os.chmod(folder, 0o700)
-            for name in names:
-                path = os.path.join(folder, name)
-                if not os.path.islink(path):
-                    os.chmod(path, 0o600)
+        for path, _ in list(self._open_to_others()):
+            try:
+                os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
+            except OSError as fault:                     # somebody else's file
+                self.warn(f"the mode of {path} was not changed: {fault.strerror}")
         self._rederive()
 
     def _rederive(self) -> None:

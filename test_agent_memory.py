@@ -2194,6 +2194,25 @@ class Repair(Spec):
 
         self.assertEqual(self.kinds(), set())
 
+    @unittest.skipIf(os.name == "nt", "modes of POSIX")
+    def test_what_git_obsidian_and_sync_tools_keep_here_is_left_as_it_is(self) -> None:
+        names = ".git/hooks/pre-commit .obsidian/app.json .stfolder/x store/.stversions/y.md sync.sh store/publish.sh"
+        theirs = [self.root / name for name in names.split()]
+        for path in theirs:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("theirs")
+            path.chmod(0o755)
+        modes = {path: path.stat().st_mode for each in theirs for path in (each, each.parent) if path.parent != self.root.parent}
+        self.assertNotIn("loose", self.kinds())
+        ours = [self.root / "index.json", *(self.store / f"{id}.md" for id in self.ids)]
+        for path in ours:
+            path.chmod(0o755)
+        found = [finding for finding in self.reopen().doctor(fix=True).findings if finding.kind == "loose"]
+
+        self.assertEqual([each.what for each in found], ["others may open it (mode 755), and 2 more"])
+        self.assertEqual({path.stat().st_mode & 0o777 for path in ours}, {0o600})
+        self.assertEqual({path: path.stat().st_mode for path in modes}, modes)
+
     def test_what_was_mended_is_told_once_and_so_is_what_is_left(self) -> None:
         note = self.store / "my-own-note.md"
         note.write_text("mine")

@@ -265,6 +265,8 @@ leftover ⇒ 残留文件
 a write was cut short here ⇒ 这里有一次写入没有完成
 loose ⇒ 权限过宽
 others may open it (mode {}) ⇒ 其他用户能打开（权限 {}）
+others may open it (mode {}), and {} more ⇒ 其他用户能打开（权限 {}），另有 {} 项
+the mode of {} was not changed: {} ⇒ {} 的权限未能修改：{}
 page missing ⇒ 缺页面
 the index has this memory ⇒ 索引里有这条记忆
 page unreadable ⇒ 页面不可读

@@ -555,6 +555,7 @@ class Pruned(Record):
     deleted: int = 0
     archive: str | None = None
     troubled: tuple[Leaving, ...] = ()   # kept, for their date or their page says nothing
+    held: bool = False                   # it is more than half of the store, and not for days alone: the command asks for --force
 
 
 class Forgotten(Record):
@@ -1224,6 +1225,8 @@ pruning:                            # when a memory leaves; days count from when
   default_retention_days: 90        # for a room that is no longer listed
   growth_every: 10                  # recalls after which importance grows by one
   growth_limit: 9                   # ... up to this, unless verified (then to 10)
+  pause_days: 30                    # more than half of the store leaves unasked only if the last prune, under these very
+                                    # rules, was not longer ago: else the clock or a setting may be wrong
 
 store:
   lock_seconds: 10.0                # how long to wait for another process before saying "busy"
@@ -9525,12 +9528,15 @@ class Store:
         found = list(self._open_to_others())
         if found:
             (path, mode), more = found[0], len(found) - 1
-            yield Finding("loose", os.path.relpath(path, self.root), f"others may open it (mode {mode:03o}), and {more} more" if more
-                          else f"others may open it (mode {mode:03o})")
+            told = f"others may open it (mode {mode:03o}), and {more} more" if more else f"others may open it (mode {mode:03o})"
+            yield Finding("loose", os.path.relpath(path, self.root), told)
 
     def _open_to_others(self) -> Iterator[tuple[str, int]]:
-        """Paths others may read, and their modes.  Not what other programs keep here: git, Obsidian and sync tools have folders
-        that begin with a dot, we have none, and a file that can be run is one of theirs (a hook of git without its x-bit is dead)."""
+        """Paths others may read, and their modes.
+
+        Not what other programs keep here: git, Obsidian and sync tools have folders that begin with a dot, we have none, and a
+        file that can be run is one of theirs: a hook of git without its x-bit is dead.
+        """
         for folder, inner, names in os.walk(self.root) if os.name != "nt" else ():
             inner[:] = sorted(name for name in inner if name[0] != ".")
             for path in (folder, *(os.path.join(folder, name) for name in sorted(names))):
@@ -11699,14 +11705,41 @@ class AgentMemory:
         if dry_run:
             return self._leaving(Draft(self._store.read()), room, within)
         with self._store.transaction("prune") as draft:
-            found = self._leaving(draft, room)
+            found = replace(self._leaving(draft, room), dry_run=False, held=False)
             if not found.expired:
                 draft.puts.clear()                   # what pages said is for `sync`; `undo` still takes back what came before
-                return replace(found, dry_run=False)
-            gone = [draft.memories[leaving.id] for leaving in found.expired]
-            archive = self._store.archive(gone)
-            self._drop(draft, *(memory.id for memory in gone))
-            return replace(found, dry_run=False, archived=len(gone), deleted=len(gone), archive=archive)
+            else:
+                gone = [draft.memories[leaving.id] for leaving in found.expired]
+                archive = self._store.archive(gone)
+                self._drop(draft, *(memory.id for memory in gone))
+                found = replace(found, archived=len(gone), deleted=len(gone), archive=archive)
+        if room is None:
+            try:
+                self.slot("prune").write({"at": stamp(self.now()), "rules": self._pruning_rules()})
+            except (OSError, StoreBusy) as fault:        # what left has left, and is archived
+                self._store.warn(f"this prune was not noted, so the next may ask for --force: {reason_of(fault)}")
+        return found
+
+    def refused(self) -> None:
+        """Note for `doctor` that a prune was held, and nobody was there to say that it may go on."""
+        slot = self.slot("prune")
+        slot.write(slot.read() | {"refused": stamp(self.now())})
+
+    def _held(self, due: int, total: int) -> bool:
+        """Whether more than half of the store is due, and not merely because days went by.
+
+        Those that pass their day are what a daily prune is for, though it be a whole import at once, or a week the machine was off.
+        But a clock may have jumped, or a setting lost a digit: then the last prune was long ago, or went by other rules.
+        """
+        last = self.slot("prune").read() if due * 2 > total else {}
+        days = age(last.get("at"), self.now())
+        trusted = days is not None and 0 <= days <= self.settings["pruning"]["pause_days"]
+        return due * 2 > total and not (trusted and last.get("rules") == self._pruning_rules())
+
+    def _pruning_rules(self) -> str:
+        """A print of the rules by which memories leave."""
+        rules = dict(self.settings["pruning"]) | {room.name: room.retention_days for room in self.settings.rooms.values()}
+        return str(hash_of("blake2b")(in_json(rules).encode(), digest_size=8).hexdigest())
 
     def _find(self, memories: Mapping[str, Memory], given: str, hint: str = "") -> Memory:
         """The memory of an id, a unique part of one, or a page's name or path.  UnknownMemory otherwise."""
@@ -11755,7 +11788,8 @@ class AgentMemory:
         due = self._due([memory for memory in paged if memory.id not in unread and room in (None, memory.room)], within)
         troubled = [Leaving(m.id, trouble, m.content) for m in here if (trouble := date_trouble(m, now))]
         troubled += [Leaving(id, f"its page cannot be read: {why}", draft.memories[id].content) for id, why in unread.items()]
-        return Pruned(True, tuple(due), len(draft.memories), troubled=tuple(troubled))
+        held = within is None and self._held(len(due), len(draft.memories))
+        return Pruned(True, tuple(due), len(draft.memories), troubled=tuple(troubled), held=held)
 
     def _due(self, memories: Iterable[Memory], within: int | None) -> list[Leaving]:
         """Those that are to leave today, or, the soonest first, within so many days."""
@@ -12907,6 +12941,10 @@ class AgentMemory:
                 yield Finding("odd date", memory.id, f"{trouble}; it is kept whatever its age")
             if memory.room not in self.settings.rooms:
                 yield Finding("no room", memory.id, f"config.yaml has no room {memory.room}; the memory is found all the same")
+        due = len(plan(memories, self.now(), self.settings["pruning"], self.settings.rooms))
+        if self.slot("prune").read().get("refused") and self._held(due, len(memories)):
+            yield Finding("prune held", "prune", f"{due} of {len(memories)} memories are due, more than half of the store, so "
+                          "`prune --yes` took none; look at `prune`, then `prune --yes --force`")
         last = self.last_digest()
         quiet = age(last.get("time"), self.now()) if last else None
         if last.get("error"):
@@ -13469,7 +13507,9 @@ def _show_pruned(pruned: Pruned, say: Say) -> Iterator[str]:
         yield say("{n} of {total} memories will leave; verify ID [ID …] keeps them", n=len(pruned.expired), total=pruned.total)
     elif pruned.dry_run:
         yield say("{n} of {total} memories would be removed; nothing was changed", n=len(pruned.expired), total=pruned.total)
-        if pruned.expired:
+        if pruned.held:
+            yield say("more than half of the store: where neither clock nor settings are wrong, prune --yes --force removes them")
+        elif pruned.expired:
             yield say("prune --yes removes them")
     else:
         yield say("{n} of {total} memories removed", n=pruned.deleted, total=pruned.total)
@@ -13682,11 +13722,14 @@ def _edit(memory: AgentMemory, args: Namespace) -> Memory:
 def _prune(memory: AgentMemory, args: Namespace) -> Pruned:
     """Let go what nobody verified, uses or needs any more; archived first."""
     found = memory.prune(dry_run=args.within is None or not args.yes, room=args.room, within=args.within)
-    if args.dry_run or args.within is not None or not found.expired:
+    if args.dry_run or args.within is not None or not found.total or not (found.expired or args.yes):
         return found
-    if len(found.expired) * 2 > found.total and not args.force:
+    if found.held and not args.force:
+        if not args.yes:
+            return found
+        memory.refused()
         raise AgentMemoryError(f"{len(found.expired)} of {found.total} memories would be removed, more than half of the store",
-                               "look at `prune --dry-run`; `prune --yes --force` does it")
+                               "look at `prune`; where neither the clock nor a setting is wrong, `prune --yes --force` does it")
     told = args.say("{n} of {total} memories would be removed", n=len(found.expired), total=found.total)
     if not args.yes and not _agreed(args, [*_leaving(found, args.say), told]):
         return found
@@ -14041,6 +14084,8 @@ CHINESE = {
     "{n} of {total} memories would be removed; nothing was changed": "{total} 条记忆中有 {n} 条将被淘汰；未做任何改动",
     "{n} of {total} memories would be removed": "{total} 条记忆中有 {n} 条将被淘汰",
     "prune --yes removes them": "执行 prune --yes 即可淘汰",
+    "more than half of the store: where neither clock nor settings are wrong, prune --yes --force removes them":
+        "这超过全部记忆的一半：若时钟和设置都没有错，执行 prune --yes --force 即可淘汰",
     "{n} of {total} memories removed": "{total} 条记忆中已淘汰 {n} 条",
     "archived in {name}; restore brings them back": "已归档到 {name}，可用 restore 恢复",
     "erased {id} from: {files}": "已从这些文件中抹去 {id}：{files}",

@@ -9527,6 +9527,42 @@ class Commands(Spec):
         self.assertIn("--force", refused.err)
         self.assertEqual((self.say("prune", "--yes", "--force").code, self.index()), (0, []))
 
+    def test_a_prune_that_needs_force_is_shown_whole_and_doctor_tells_that_it_was_refused(self) -> None:
+        id = self.memory.remember("apples are red").id
+        self.days_pass(8)
+        shown = self.say("prune")
+        self.assertEqual((shown.code, shown.err, len(self.index())), (0, "", 1))
+        self.assertRegex(shown.out, f"(?s){id}.*1 of 1 memories would be removed.*prune --yes --force removes them")
+        self.assertTrue(json.loads(self.say("prune", "--json").out)["data"]["held"])
+        self.assertNotIn("prune held", self.say("doctor").out)
+
+        self.say("prune", "--yes")
+        self.assertIn("prune held", self.say("doctor").out)
+        self.say("prune", "--yes", "--force")
+        self.assertNotIn("prune held", self.say("doctor").out)
+
+    def test_what_merely_passed_its_day_needs_no_force_where_the_clock_and_the_rules_can_be_trusted(self) -> None:
+        same, other = "pause_days: 30", "unverified_retention_days: 2"
+        for case, days, settings, taken in (("a burst, or a week off", 9, same, True), ("a month and more", 31, same, False),
+                                            ("other rules", 9, other, False)):
+            with self.subTest(case):
+                (self.root / "config.yaml").unlink(missing_ok=True)
+                self.memory.remember(f"apples are red, {case}")
+                self.assertEqual(self.say("prune", "--yes", "--force").code, 0)
+                (self.root / "config.yaml").write_text(f"pruning:\n  {settings}\n")
+                self.days_pass(days)
+                ran = self.say("prune", "--yes")
+
+                self.assertEqual((ran.code, len(self.index())), (0, 0) if taken else (1, 1), ran)
+                self.say("prune", "--yes", "--force")
+        self.memory.remember("pears are green")
+        self.say("prune", "--yes")
+        slot = self.memory.slot("prune")
+        slot.write(slot.read() | {"at": am.stamp(self.today + timedelta(days=400))})         # the clock was ahead, then
+        self.days_pass(8)
+
+        self.assertTrue(self.memory.prune().held)
+
     def test_a_mistyped_root_is_named_and_not_made(self) -> None:
         for verb in ("recall", "list", "stats", "forget"):
             ran = self.say(verb, *(["x"] if verb in ("recall", "forget") else []))

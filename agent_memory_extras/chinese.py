@@ -276,6 +276,10 @@ page unknown ⇒ 多出的页面
 the index does not have this memory ⇒ 索引里没有这条记忆
 page edited ⇒ 页面已改
 it differs from the index; `sync` takes in what it says ⇒ 与索引不一致；`sync` 会读入它的内容
+this prune was not noted, so the next may ask for --force: {} ⇒ 这次淘汰未能记录，下一次可能要求 --force：{}
+prune held ⇒ 淘汰被拒
+{} of {} memories are due, more than half of the store, so `prune --yes` took none; look at `prune`, then `prune --yes --force` ⇒
+    {1} 条记忆中有 {0} 条到期，超过一半，`prune --yes` 因此一条未动；先看 prune，再用 prune --yes --force
 forgotten ⇒ 已遗忘
 forgotten on purpose, so it is left out; `forget ID` erases it, `remember` keeps its words anew ⇒
     曾被主动遗忘，因此未收入；`forget ID` 抹去它，`remember` 可重新记住其内容
@@ -445,7 +449,8 @@ name a project, or leave --project out ⇒ 请写项目名，或去掉 --project
 say what to change ⇒ 请写明要改什么
 a text, --category, --importance or --project ⇒ 新文本、--category、--importance 或 --project
 {} of {} memories would be removed, more than half of the store ⇒ {1} 条记忆中有 {0} 条将被淘汰，超过一半
-look at `prune --dry-run`; `prune --yes --force` does it ⇒ 先看 prune --dry-run；prune --yes --force 才会执行
+look at `prune`; where neither the clock nor a setting is wrong, `prune --yes --force` does it ⇒
+    先看 prune；若时钟和设置都没有错，prune --yes --force 才会执行
 name a memory, or --source S ⇒ 请写明一条记忆，或 --source S
 {} of {} memories would be erased, more than half of the store ⇒ {1} 条记忆中有 {0} 条将被抹去，超过一半
 `forget --source S --yes --force` does it ⇒ forget --source S --yes --force 才会执行

@@ -7928,7 +7928,7 @@ _OUR_NAMES = frozenset(("config.yaml", "store", "backups", "rooms", "turns", "ca
                         "hook.log", "sediment.log", "sediment.log.1"))
 _TALK = r"[a-z0-9-]{1,20}_[0-9a-f]{24}\.z"     # an agent and a hash of its session
 _SEALABLE = ("vectors.json", "graph.json", ".tombstones.json", ".journal.json", ".undo.json", "index.json")      # it tells: last
-_BACKUP = r"auto_index\.json\.\d{8}\.bak|(prune|damaged_index)_[\d_]+\.json"
+_BACKUP = r"auto_index\.json\.\d{8}\.bak|(prune|damaged_index|damaged_page)_[\d_]+\.json"
 _SEALED = b"gAAAA"                   # how every Fernet token begins
 
 
@@ -8888,9 +8888,10 @@ class Store:
                 return id
         raise StoreBusy("65,536 memories were made in one second", "try again in a second")
 
-    def fold(self, draft: Draft, ids: Iterable[str]) -> int:
+    def fold(self, draft: Draft, ids: Collection[str]) -> int:
         """Take hand-edited pages into a draft; returns how many differed.  A page of what was forgotten is no memory."""
         count, forgotten = 0, list[str]()
+        self._name_back([id for id in ids if id in draft.memories])
         for id in ids:
             old, mark = draft.memories.get(id), self._page_mark(id)
             self._unreadable.pop(id, None)
@@ -8925,6 +8926,29 @@ class Store:
             self.warn(f"forgotten on purpose, so these pages in store/ are left out: {_some(forgotten)}; "
                       "`forget ID` erases a page, `remember` keeps its words anew")
         return count
+
+    def _name_back(self, ids: Iterable[str]) -> None:
+        """Give pages that somebody renamed, as a click in Obsidian does, their names again: a twin written beside one would be the
+        page from then on, and what is edited in the other lost on us."""
+        gone = {id for id in ids if not os.path.lexists(self.page_path(id))}
+        for id, name in self._renamed(gone).items():
+            os.rename(self.path("store", name), self.page_path(id))
+            self.warn(f"store/{name} is the page of {id} and has its name again; a title can stand in its text")
+
+    def _renamed(self, ids: Collection[str]) -> dict[str, str]:
+        """Which note in store/ says that it is the page of one of these, whose own are gone; none where two say so."""
+        found: dict[str, str] = {}
+        for name in _names_in(self.path("store")) if ids else ():
+            if name.endswith(".md") and not _pattern(_PAGE).fullmatch(name) and (id := self._said_id(name)) in ids:
+                found[id] = "" if id in found else name
+        return {id: name for id, name in found.items() if name}
+
+    def _said_id(self, name: str) -> str:
+        """The id in the front matter of a note in store/; "" when there is none."""
+        try:
+            return from_page((_bytes(self.path("store", name)) or b"").decode("utf-8")).id
+        except (OSError, ValueError):
+            return ""
 
     def _honoured(self, edited: Memory, id: str, old: Memory | None) -> Memory:
         """A page somebody wrote, as a memory: masked, with the values we know to be possible."""
@@ -9096,7 +9120,7 @@ class Store:
             raise StoreDamaged(f"{fault.message}; {next(filter(None, what))}",
                                f"mend that, or copy the newest of {self.path('backups')} over index.json, "
                                "or delete index.json to begin anew from the pages that are left")
-        aside = f"backups/damaged_index_{stamp(self._now()).translate(_DIGITS_ONLY)[:14]}.json"
+        aside = self._free_name(f"damaged_index_{stamp(self._now()).translate(_DIGITS_ONLY)[:14]}")
         whole = _bytes(self.path("index.json")) or b""
         _replace_file(self.path(aside), [self._vault.seal(_without_lines(text, erased).encode()) if erased else whole])
         self.write("index.json", index_text([to_line(memory) for memory in draft.memories.values()]))
@@ -9382,13 +9406,18 @@ class Store:
         for old in daily[:-self._settings["store"]["backups"]]:
             os.unlink(self.path("backups", old))
 
+    def _free_name(self, stem: str) -> str:
+        """The name under the root of a new file in backups/ that begins so."""
+        for number in range(1_000):
+            name = f"backups/{stem}{f'_{number}' if number else ''}.json"
+            if not os.path.exists(self.path(name)):
+                break
+        return name
+
     def archive(self, memories: list[Memory]) -> str:
         """Keep memories that are about to leave in a file of their own; returns its name under the root."""
         moment = stamp(self._now()).translate(_DIGITS_ONLY)
-        for number in range(1_000):
-            name = f"backups/prune_{moment[:8]}_{moment[8:14]}{f'_{number}' if number else ''}.json"
-            if not os.path.exists(self.path(name)):
-                break
+        name = self._free_name(f"prune_{moment[:8]}_{moment[8:14]}")
         self.write(name, {"archived_at": stamp(self._now()), "memories": [to_row(memory) for memory in memories]})
         return name
 
@@ -9567,8 +9596,12 @@ class Store:
 
     def _page_drift(self, seen: Snapshot) -> Iterator[Finding]:
         found = set(self.pages())
-        for id in seen.memories.keys() - found:
-            yield Finding("page missing", f"store/{id}.md", "the index has this memory")
+        renamed = self._renamed(seen.memories.keys() - found)
+        for id in sorted(seen.memories.keys() - found):
+            if id in renamed:
+                yield Finding("page renamed", f"store/{renamed[id]}", f"it is the page of {id}, and gets its name again")
+            else:
+                yield Finding("page missing", f"store/{id}.md", "the index has this memory")
         for id in sorted(found):
             where = f"store/{id}.md"
             try:
@@ -9590,10 +9623,11 @@ class Store:
     def _foreign_notes(self, seen: Snapshot) -> Iterator[Finding]:
         """Notes in store/ that are not ours: the user's own, or copies that a sync tool made."""
         folder = self.path("store")
+        renamed = self._renamed(seen.memories.keys() - set(self.pages())).values()
         for name in _names_in(folder):
-            if _pattern(_PAGE).fullmatch(name) or name.endswith(".tmp~"):
+            if _pattern(_PAGE).fullmatch(name) or name.endswith(".tmp~") or name in renamed:
                 continue
-            copied = next((id for id in _pattern(ID).findall(name) if id in seen.memories), "")
+            copied = next((id for id in (*_pattern(ID).findall(name), self._said_id(name)) if id in seen.memories), "")
             if copied:
                 yield Finding("conflict copy", f"store/{name}", f"a copy of {copied}; merge it by hand and delete it")
             else:
@@ -9615,7 +9649,36 @@ class Store:
                 os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
             except OSError as fault:                     # somebody else's file
                 self.warn(f"the mode of {path} was not changed: {fault.strerror}")
+        self._write_pages_again()
         self._rederive()
+
+    def _write_pages_again(self) -> None:
+        """Pages that are empty or have no front matter, from the index; what they say is kept in backups/, masked.
+
+        One whose front matter has a slip in it is an edit, and its writer's to mend.
+        """
+        strange, shelf, ids = list[Memory](), self.load().memories, list[str]()
+        for id in [id for id in self._unreadable if id in shelf]:
+            path = self.page_path(id)
+            data = (_bytes(path) or b"") if os.path.isfile(path) else b"---"
+            text = data.decode("utf-8", "replace").strip("\0\ufeff \t\r\n")
+            if text.startswith("---"):
+                continue
+            memory = shelf.written(shelf.number(id))
+            if text not in ("", memory.content):
+                strange.append(self.masked_again(replace(memory, content=Clean(text, ()))))
+            _replace_file(path, [page(memory).encode()])
+            del self._unreadable[id]
+            ids.append(id)
+        name = self._free_name(f"damaged_page_{stamp(self._now()).translate(_DIGITS_ONLY)[:14]}")
+        if strange:
+            self.write(name, index_text([to_line(memory) for memory in strange]))
+        for told in [told for told in self.warnings if any(told.startswith(f"store/{id}.md cannot be read") for id in ids)]:
+            del self.warnings[told]
+        if ids:
+            self.warn(f"written again from the index, for they had no front matter: {_some(ids)}")
+        if strange:
+            self.warn(f"what these pages said is in {name}: {_some([memory.id for memory in strange])}")
 
     def _rederive(self) -> None:
         """Graph and vectors of the memories that are there, and of no others.  The lock must be held."""

@@ -2252,6 +2252,44 @@ class Repair(Spec):
                 self.assertEqual(self.say("doctor", "--fix").code, 0)
                 self.assertEqual(self.kinds(), set())
 
+    def test_a_page_without_front_matter_is_written_again_and_what_it_said_is_kept(self) -> None:
+        for said, kept in (("", 0), ("\0\0\0", 0), ("the sky is blue\n", 0), ("my own words, 密码是 hunter2", 1)):
+            with self.subTest(said):
+                before, path = self.page(self.ids[1]), self.store / f"{self.ids[1]}.md"
+                path.write_text(said, encoding="utf-8")
+                path.chmod(0o600)
+                fixed = self.reopen().doctor(fix=True)
+                backups = list((self.root / "backups").glob("damaged_page_*.json"))
+
+                self.assertEqual(([each.kind for each in fixed.findings], fixed.left), (["page unreadable"], ()))
+                self.assertEqual((self.page(self.ids[1]), len(backups)), (before, kept))
+                self.assertNotIn("left as it is", " ".join(self.memory.warnings))
+        self.assertIn("my own words, 密码是 [已脱敏:password]", backups[0].read_text(encoding="utf-8"))
+        self.memory.forget(self.ids[1])
+        self.assertNotIn(b"my own words", self.on_disk())
+
+    def test_a_page_that_was_renamed_is_known_by_its_id_and_what_it_says_counts(self) -> None:
+        for verb in (lambda: self.memory.list(), lambda: self.memory.doctor(fix=True)):
+            named = self.store / "Grafana, of all things.md"
+            (self.store / f"{self.ids[0]}.md").rename(named)
+            named.write_text(named.read_text().replace("cluster", "clusters"), encoding="utf-8")
+            self.assertEqual([(each.kind, each.where) for each in self.reopen()._store.examine()][:1],
+                             [("page renamed", f"store/{named.name}")])
+            self.reopen()
+            verb()
+
+            self.assertEqual(({path.stem for path in self.store.iterdir()}, self.kinds() - {"graph stale"}), ({*self.ids}, set()))
+            self.assertEqual(self.memory.get(self.ids[0]).content.count("clusters"), 1)
+
+    def test_of_two_pages_with_one_id_none_is_taken_for_a_third(self) -> None:
+        page = self.store / f"{self.ids[0]}.md"
+        for name in ("one.md", "two.md"):
+            (self.store / name).write_text(page.read_text().replace("cluster", name))
+        page.unlink()
+        found = {finding.kind for finding in self.reopen().doctor(fix=True).left}
+
+        self.assertEqual((found, self.memory.get(self.ids[0]).content), ({"conflict copy"}, "Grafana shows the cluster"))
+
     def test_what_only_a_person_can_settle_is_named_and_left(self) -> None:
         self.store.joinpath("my-own-note.md").write_text("mine")
         self.store.joinpath(f"{self.ids[0]} (1).md").write_text(self.page(self.ids[0]))

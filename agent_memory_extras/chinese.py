@@ -271,6 +271,11 @@ page missing ⇒ 缺页面
 the index has this memory ⇒ 索引里有这条记忆
 page unreadable ⇒ 页面不可读
 page renamed ⇒ 页面改名
+it is the page of {}, and gets its name again ⇒ 它是 {} 的页面，会改回原名
+store/{} is the page of {} and has its name again; a title can stand in its text ⇒
+    store/{} 是 {} 的页面，已改回原名；标题可写在正文里
+written again from the index, for they had no front matter: {} ⇒ 没有 front matter，已按索引重写：{}
+what these pages said is in {}: {} ⇒ 这些页面原来的内容在 {}：{}
 it says its id is {} ⇒ 里面写的 id 是 {}
 page unknown ⇒ 多出的页面
 the index does not have this memory ⇒ 索引里没有这条记忆

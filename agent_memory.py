@@ -868,10 +868,10 @@ def _shaped(key: str, value: Any) -> Any:
         for item in value if isinstance(value, (list, tuple)) else [None]:
             texts = [item] if wanted is None else [item.get(name) for name in wanted] if isinstance(item, dict) else [None]
             if not all(isinstance(text, str) for text in texts):
-                raise ValueError(f"{key} is {in_short(value)}")
+                raise ValueError(f"{key} holds a value of another kind")
         return tuple(value)
     if type(value) not in _TYPES[key]:
-        raise ValueError(f"{key} is {in_short(value)}")
+        raise ValueError(f"{key} holds a value of another kind")     # not told: in the wrong column it may be a secret
     return value
 
 
@@ -2184,7 +2184,7 @@ graph:                              # capitalised or not, these are no entities,
   stop_words: [api, todo, fixme, note, url, uri, id, ok, ui, pm, am, faq, fyi, asap, tbd, wip, etc, vs, ps, eg, ie, ai, os, pc, mr, mrs, ms, dr, http, https, www, lol, omg, wow, hey, hi, hello, yeah, yep, nope, oh, ah, ha, haha, sir, ca, wo, btw, aww, woah, phew, yup, nah, gonna, gotta, wanna, gotcha, congrats, bye, cheers, sorry, plus, okay, e.g, i.e, a.m, p.m]
   small_words: [a, about, above, across, after, again, against, all, almost, along, already, also, although, always, am, among, an, and, another, any, anyone, anything, are, around, as, at, away, back, be, because, been, before, behind, being, below, between, both, but, by, can, cannot, could, did, do, does, done, down, during, each, either, else, enough, even, ever, every, everyone, everything, except, far, few, first, for, from, further, had, has, have, he, her, here, hers, him, his, how, however, i, if, in, indeed, inside, instead, into, is, it, its, itself, just, last, later, least, less, like, many, may, maybe, me, might, mine, more, most, much, must, my, near, neither, never, next, 'no', nobody, none, nor, not, nothing, now, of, 'off', often, 'on', once, one, only, onto, or, other, our, ours, out, outside, over, own, per, perhaps, please, quite, rather, really, same, second, several, shall, she, should, since, so, some, someone, something, sometimes, soon, still, such, than, that, the, their, theirs, them, then, there, therefore, these, they, third, this, those, though, three, four, five, six, seven, eight, nine, ten, through, thus, to, today, together, tomorrow, too, toward, two, under, unless, until, up, upon, us, usually, very, via, was, we, well, were, what, whatever, when, whenever, where, whether, which, while, who, whole, whom, whose, why, will, with, within, without, would, 'yes', yesterday, yet, you, your, yours]
   plain_verbs: [accept, add, agree, allow, apply, appreciate, ask, avoid, become, begin, believe, bet, bring, build, buy, call, came, care, catch, cause, change, check, choose, clean, close, come, commit, compare, complete, configure, confirm, connect, consider, contain, continue, copy, create, cut, decide, define, delete, depend, deploy, describe, disable, discuss, download, draw, drop, eat, enable, embrace, end, enjoy, ensure, enter, expect, explain, fail, feel, fill, find, finish, fix, follow, forget, found, gave, get, give, go, got, grow, guess, handle, hang, happen, hear, help, hide, hold, hope, implement, improve, include, increase, install, invite, join, keep, kept, kill, know, launch, learn, leave, let, lets, limit, listen, live, load, log, look, lose, love, made, make, manage, mean, meet, merge, migrate, mind, miss, move, need, open, order, pay, pick, plan, play, point, prefer, prepare, print, protect, provide, pull, push, put, reach, read, receive, recommend, reduce, refactor, release, remember, remind, remove, rename, replace, reply, report, require, restart, return, review, rewrite, run, said, save, saw, say, search, see, seem, select, send, sent, set, share, show, sleep, sound, speak, spend, split, start, stay, stop, store, suggest, support, switch, take, talk, teach, tell, test, thank, think, thought, told, took, try, turn, understand, update, upgrade, upload, use, verify, visit, wait, walk, want, watch, went, win, wish, wonder, work, worry, write, wrote]
-  plain_nouns: [access, account, action, address, afternoon, age, agent, answer, app, application, architecture, area, art, article, assistant, author, backend, background, backup, bank, base, birthday, board, body, book, bottom, box, boy, branch, brother, budget, bug, business, button, cache, campaign, car, case, category, center, century, chapter, child, children, church, city, class, client, cloud, club, code, coffee, color, command, comment, community, company, component, computer, config, configuration, connection, container, content, context, contract, cost, country, course, customer, dad, data, database, date, day, deadline, decision, default, design, detail, developer, development, device, directory, document, documentation, dog, door, dream, driver, edge, editor, effect, email, employee, entity, engine, engineer, environment, error, event, example, experience, fact, family, father, feature, feedback, file, flag, folder, food, force, form, format, friend, frontend, fun, function, future, game, girl, goal, government, group, guide, guy, hand, head, health, history, home, host, hour, house, idea, image, index, info, information, input, interface, issue, item, job, key, kid, kind, language, law, layer, lead, leader, level, library, life, line, link, list, lot, machine, mail, man, manager, market, meeting, member, memory, message, method, migration, minute, mode, model, module, mom, moment, money, month, morning, mother, movie, music, name, network, news, night, notice, notification, number, object, office, option, output, owner, page, paper, parent, part, party, password, path, people, performance, period, person, pet, phone, photo, picture, piece, pipeline, place, platform, policy, port, power, practice, preference, president, price, problem, process, product, production, program, progress, project, proposal, protocol, quality, query, question, queue, reason, record, reference, region, request, research, response, result, risk, road, role, room, rule, sample, schedule, school, science, screen, script, section, security, server, service, session, setting, side, sister, site, size, software, son, song, source, space, staging, standard, state, status, step, stuff, street, string, student, study, style, subject, summary, system, table, target, task, team, term, thing, ticket, time, timeout, title, token, tool, topic, town, traffic, travel, trip, trouble, type, user, value, version, video, view, warning, way, web, website, week, weekend, woman, word, world, year]
+  plain_nouns: [access, account, action, addendum, address, afternoon, age, agent, answer, app, application, architecture, area, art, article, assistant, author, backend, background, backup, bank, base, birthday, board, body, book, bottom, box, boy, branch, brother, budget, bug, business, button, cache, campaign, car, case, category, caveat, center, century, chapter, child, children, church, city, clarification, class, client, cloud, club, code, coffee, color, command, comment, community, company, component, computer, conclusion, config, configuration, connection, container, content, context, contract, correction, cost, country, course, customer, dad, data, database, date, day, deadline, decision, default, design, detail, developer, development, device, directory, document, documentation, dog, door, dream, driver, edge, editor, effect, email, employee, entity, engine, engineer, environment, error, event, example, experience, fact, family, father, feature, feedback, file, flag, folder, food, force, form, format, friend, frontend, fun, function, future, game, girl, goal, government, group, guide, guy, hand, head, health, hint, history, home, host, hour, house, idea, image, index, info, information, input, interface, issue, item, job, key, kid, kind, language, law, layer, lead, leader, level, library, life, line, link, list, lot, machine, mail, man, manager, market, meeting, member, memory, message, method, migration, minute, mode, model, module, mom, moment, money, month, morning, mother, movie, music, name, network, news, night, notice, notification, number, object, office, option, output, owner, page, paper, parent, part, party, password, path, people, performance, period, person, pet, phone, photo, picture, piece, pipeline, place, platform, policy, port, power, practice, preference, president, price, problem, process, product, production, program, progress, project, proposal, protocol, quality, query, question, queue, reason, recap, record, reference, region, remark, reminder, request, research, response, result, risk, road, role, room, rule, sample, schedule, school, science, screen, script, section, security, server, service, session, setting, side, sister, site, size, software, son, song, source, space, staging, standard, state, status, step, stuff, street, string, student, study, style, subject, summary, system, table, target, task, team, term, thing, ticket, time, timeout, title, token, tool, topic, town, traffic, travel, trip, trouble, type, user, value, version, video, view, warning, way, web, website, week, weekend, woman, word, world, year]
   plain_words: [able, amazing, available, awesome, awful, bad, beautiful, best, better, big, black, blue, busy, cheap, clear, cold, common, cool, correct, current, daily, dark, deep, different, early, easy, empty, exciting, extra, fast, final, fine, free, full, fun, general, glad, good, great, green, happy, hard, high, hot, huge, important, interesting, internal, kind, large, late, light, little, local, long, low, main, major, monthly, multiple, new, nice, normal, old, original, perfect, personal, popular, possible, previous, private, public, quick, ready, real, recent, red, remote, right, sad, short, similar, simple, single, funny, super, slow, small, special, specific, strong, sure, tasty, total, 'true', unable, unique, weekly, welcome, white, wide, wrong, young]
 
 retrieval:
@@ -2606,7 +2606,7 @@ class Settings(Record):
         """The language to speak, "en" or "zh".  ConfigError when $AGENT_MEMORY_LANG names another, unless `meek`."""
         named = self.choice("LANG")
         if not asked and not meek and named and not _pattern(r"(?i:(?:en|zh|c|posix)(?:[_.@-].*)?)").fullmatch(named):
-            raise ConfigError(f"AGENT_MEMORY_LANG is {in_short(named)}", "set it to en or zh")
+            raise ConfigError("AGENT_MEMORY_LANG names no language that is spoken here", "set it to en or zh")
         return spoken_language(asked or named, self.environment)
 
     @property
@@ -8098,7 +8098,7 @@ class Vault:
         self._root, self._settings, self._warn = root, settings, warn
         self._wish = settings.choice("ENCRYPT").casefold()
         if self._wish not in ("", "on", "off"):
-            raise ConfigError(f"AGENT_MEMORY_ENCRYPT is {self._wish!r}", "set it to on or off")
+            raise ConfigError("AGENT_MEMORY_ENCRYPT is neither on nor off", "set it to one of them")     # it may hold a key
         self._fernet: Any = None
         if self._wish == "on":
             self.on()                                # what cannot be had is said by every command, those that only read too
@@ -10598,7 +10598,10 @@ def build_reranker(block: Mapping[str, Any], lookup: Lookup) -> Any:
 
 def choose(vectors: Mapping[str, Any], lookup: Lookup, choice: str = "") -> Backend:
     """The backend to use: the one named by `choice` or the settings, or the first in order that has its key."""
-    backends, choice = vectors["backends"], choice or vectors["backend"]
+    backends = vectors["backends"]
+    if choice not in ("", "auto", *backends):                # what stands there may be a key
+        raise ConfigError("AGENT_MEMORY_VECTOR_BACKEND names no backend", f"set it to one of: auto, {', '.join(backends)}")
+    choice = choice or vectors["backend"]
     for name in [choice] if choice != "auto" else vectors["order"]:
         if name not in backends:
             raise ConfigError(f"vectors: no backend is called {name!r}", f"backends: auto, {', '.join(backends)}")
@@ -11500,19 +11503,19 @@ class AgentMemory:
         """A text as a memory without an id: every field checked and masked."""
         mapping = self.settings["category_mapping"]
         if not isinstance(category, str) or category not in mapping:
-            raise UsageError(f"there is no category {self.clean(str(category))!r}", f"categories: {', '.join(mapping)}")
+            raise UsageError(f"there is no category {in_short(self.clean(str(category)))}", f"categories: {', '.join(mapping)}")
         if isinstance(importance, bool) or not isinstance(importance, int) or not 1 <= importance <= 10:
-            raise UsageError(f"importance is {importance!r}", "a whole number from 1 to 10")
+            raise UsageError("importance is no whole number from 1 to 10")
         content = self.clean(text)
         if not isinstance(verified, bool) or not isinstance(source, (str, type(None))):
             raise UsageError("verified is true or false, and a source is text")
         if isinstance(seq := provenance.get("seq"), bool) or not isinstance(seq, (int, type(None))):
-            raise UsageError(f"seq is {self.clean(repr(seq))}", "a whole number")      # a row that holds it could not be read again
+            raise UsageError("seq is no whole number")       # a row that holds it could not be read again
         if not content.strip():
             raise UsageError("there is nothing to remember: the text is empty", "give the text, --file F, or - to read it")
         if said := provenance.get("said_at"):
             if (days := age(said, self.now())) is None:
-                raise UsageError(f"said_at cannot be read: {in_short(self.clean(str(said)))}", "such as 2026-08-17T10:00:00+00:00")
+                raise UsageError("said_at is no time", "such as 2026-08-17T10:00:00+00:00")
             if days < -1:
                 raise UsageError(f"said_at lies ahead: {said}", "it would be the newest until then; leave it out, or mend the year")
             provenance["said_at"] = in_utc(said)
@@ -11678,7 +11681,7 @@ class AgentMemory:
             talk = _talk_name(*wanted.split(":", 1)) if ":" in wanted else ""
             talks = [talk] if talk in self._store.archived_talks() else []
             if not found and not talks:
-                raise UnknownMemory(f"nothing came from {wanted!r}", "get shows where a memory comes from")
+                raise UnknownMemory(f"nothing came from {in_short(wanted)}", "get shows where a memory comes from")
             if dry_run:
                 return tuple(Forgotten(id, content, ()) for id, content in
                              [*((memory.id, memory.content) for memory in found), *((name, "") for name in talks)])
@@ -11812,11 +11815,11 @@ class AgentMemory:
         close = [known for known in memories if id in known] if _pattern(r"[0-9a-z_]{4,}").fullmatch(id) else []
         if len(close) == 1:
             return memories[close[0]]
-        said = self.clean(given)                     # whoever mistypes may have typed a secret
+        said = in_short(self.clean(given))           # whoever mistypes may have typed a secret, or a whole text
         if close:
             shown = ", ".join(close[:8]) + (", …" if len(close) > 8 else "")
-            raise UnknownMemory(f"{said!r} could be {len(close)} memories", f"say more of it: {shown}")
-        raise UnknownMemory(f"there is no memory {said!r}",
+            raise UnknownMemory(f"{said} could be {len(close)} memories", f"say more of it: {shown}")
+        raise UnknownMemory(f"there is no memory {said}",
                             hint or "list shows the ids; `restore ID` brings back what a prune took")
 
     def _current(self, draft: Draft, given: str) -> Memory:
@@ -12094,7 +12097,7 @@ class AgentMemory:
 
     def _check_room(self, room: str | None) -> None:
         if room is not None and room not in self.settings.rooms:
-            raise UsageError(f"there is no room {self.clean(str(room))!r}", f"rooms: {', '.join(self.settings.rooms)}")
+            raise UsageError(f"there is no room {in_short(self.clean(str(room)))}", f"rooms: {', '.join(self.settings.rooms)}")
 
     # ── what is searched ──
 
@@ -12674,7 +12677,7 @@ class AgentMemory:
             raise UsageError("it was forgotten on purpose")
         if "created_at" in row:
             if age(row["created_at"], self.now()) is None:
-                raise UsageError(f"created_at cannot be read: {in_short(row['created_at'])}")
+                raise UsageError("created_at is no time such as 2026-08-17T10:00:00+00:00")      # it may hold a password
             # An old date alone must not make the next prune take it: its seven days begin today.
             made = replace(made, created_at=str(row["created_at"]), updated_at=made.created_at,
                            said_at=made.said_at or in_utc(str(row["created_at"])))
@@ -12694,7 +12697,7 @@ class AgentMemory:
         if known == memory:
             return "unchanged"
         if known and not overwrite:
-            raise UsageError(f"{memory.id} is there already with other contents")
+            raise UsageError(f"{memory.id} is there already with other contents; import --yes replaces it")
         if self._store.buried(memory.content):
             raise UsageError("it was forgotten on purpose")
         draft.put(memory)
@@ -12796,7 +12799,7 @@ class AgentMemory:
         found = self._graph().about(entity)
         memories = self._store.read().memories
         if found is None:
-            raise UnknownMemory(f"no memory speaks of {self.clean(entity)!r}", "graph lists the entities")
+            raise UnknownMemory(f"no memory speaks of {in_short(self.clean(entity))}", "graph lists the entities")
         return About(found.name, found.type, tuple(memories[id] for id in found.memory_ids if id in memories))
 
     def rebuild_graph(self) -> int:
@@ -12841,7 +12844,7 @@ class AgentMemory:
             chosen = self._chosen
         except ConfigError as fault:                         # whoever asks here wants to know why
             named, why = self.settings.choice("VECTOR_BACKEND") or self.settings["vectors"]["backend"], self.clean(fault.message)
-            chosen = Backend(named, None, "", 0.0, False)
+            chosen = Backend(named if named in self.settings["vectors"]["backends"] else "", None, "", 0.0, False)
         valid = stored.get("backend") == chosen.name and stored.get("model") == chosen.model
         held = len(memories) - self._without_vector() if why is None and (valid or self._local_alone()) else 0
         until = breaker.resting_until(chosen.name)
@@ -13634,7 +13637,8 @@ _PROSE = frozenset(("degraded", "error", "reason", "what", "why"))       # field
 
 def _show_facts(record: Record, say: Say, but: str = "") -> Iterator[str]:
     """A record of counts as two columns, without one of its fields."""
-    yield from _show_table((say(name.replace("_", " ")), _in_words(value, say, name))
+    labels = {"missing": "without vector"}               # one word for one number, in `stats` and in `vectors`
+    yield from _show_table((say(labels.get(name, name.replace("_", " "))), _in_words(value, say, name))
                            for name, value in record.to_dict().items() if name != but)
 
 
@@ -13649,12 +13653,18 @@ def _in_words(value: Any, say: Say, name: str = "") -> str:
     """A value of a record, by the name it has there, as people write it."""
     if isinstance(value, dict):
         word = shown if name in ("rooms", "projects") else say.word        # names of the user's
-        return ", ".join(f"{word(key)} {_in_words(item, say, key)}" for key, item in value.items() if item is not None) or "–"
+        return ", ".join(_switch(key, item, say) if isinstance(item, bool) else f"{word(key)} {_in_words(item, say, key)}"
+                         for key, item in value.items() if item is not None) or "–"
     if isinstance(value, list):
         return "; ".join(_in_words(item, say) for item in value) or "–"
     if isinstance(value, bool):
         return say("yes") if value else say("no")
-    return "–" if value is None else shown(say.told(str(value)) if name in _PROSE else str(value))
+    return "–" if value in (None, "") else shown(say.told(str(value)) if name in _PROSE else str(value))
+
+
+def _switch(name: str, on: bool, say: Say) -> str:
+    """What is so or not, as people write it: "on" or "off", "usable" or "not usable"."""
+    return say.word(name) if on else say("off") if name == "on" else say("not {what}", what=say.word(name))
 
 
 def _text_of(args: Namespace) -> str:
@@ -14196,7 +14206,8 @@ CHINESE = {
     "yes": "是", "no": "否", "none": "无", "name": "名称", "version": "版本", "warning: {what}": "注意：{what}", "error": "错误",
     "error: {what}": "错误：{what}",
     "time": "时间", "added": "新增", "sessions": "会话", "kind": "种类", "usable": "可用", "needs": "需要",
-    "resting": "休息到", "reason": "原因", "on": "启用",
+    "resting": "休息到", "reason": "原因", "on": "已启用", "off": "未启用",
+    "not {what}": "不{what}",
 }
 
 
@@ -14257,8 +14268,10 @@ def guarded(run: Callable[[], int], failed: Callable[[AgentMemoryError], int], e
     except KeyboardInterrupt:
         return 130
     except OSError as fault:
-        _printed("", sys.stdout, end="")             # perhaps this failed; it is not to fail again at the end
-        return failed(AgentMemoryError(reason_of(fault), "nothing was lost; mend that and try again"))
+        if _printed("", sys.stdout, end=""):
+            return failed(AgentMemoryError(reason_of(fault), "nothing was lost; mend that and try again"))
+        return failed(AgentMemoryError(f"the answer could not be written: {fault.strerror}",      # nor is it, at the end, again
+                                       "what the command was to change is changed; mend that, and look with `list` or `get`"))
     except Exception as fault:  # the last line: a traceback could show what must not be shown
         if environment.get("AGENT_MEMORY_DEBUG"):
             raise
@@ -14492,12 +14505,14 @@ def answer(command: str, data: Any, warnings: Iterable[str], error: Mapping[str,
         _printed(text, sys.stdout)
 
 
-def _printed(text: str, stream: Any, end: str = "\n") -> None:
-    """Print trouble, if anybody can still be told."""
+def _printed(text: str, stream: Any, end: str = "\n") -> bool:
+    """Print trouble, if anybody can still be told; returns whether that is so."""
     try:
         print(text, end=end, file=stream, flush=True)
     except OSError:
         hush(stream)
+        return False
+    return True
 
 
 def _ready_streams() -> None:

@@ -1971,6 +1971,7 @@ def sediment(options: Namespace, voice: Voice) -> int:
     with ExitStack() as held:
         memory = held.enter_context(am.AgentMemory(options.root))
         voice.clean = memory.clean
+        voice.lang = memory.settings.language(options.lang)
         data: dict[str, Any] = {"sessions": [], "applied": options.apply}
         if options.apply and not (memory.exists() or any(map(readable, options.file or [""]))):
             options.apply = False                              # no data root is made for files that hold nothing

@@ -2066,6 +2066,20 @@ class Undoing(Spec):
 class InAndOut(Spec):
     """An export holds everything, and an import takes it in exactly, or each line like `remember`."""
 
+    def test_what_is_refused_says_what_to_do_and_tells_no_value(self) -> None:
+        id = self.memory.remember("owls fly at night").id
+        row = self.index()[0] | {"content": "herons wade at dawn"}
+        self.assertIn("import --yes replaces it", self.memory.import_rows([json.dumps(row)]).refused[0].why)
+        self.assertEqual(self.memory.import_rows([json.dumps(row)], overwrite=True).merged, 1)
+        self.assertEqual(self.memory.get(id).content, "herons wade at dawn")
+
+        said = [{"text": "a new thing", field: "Tr0ub4dor-horse"} for field in ("created_at", "said_at", "importance", "seq")]
+        for made in (*said, row | {"importance": "Tr0ub4dor-horse"}, row | {"history": "Tr0ub4dor-horse"}):
+            field = list(made)[-1] if "text" in made else "importance" if made["importance"] == "Tr0ub4dor-horse" else "history"
+            with self.subTest(made):
+                why = self.memory.import_rows([json.dumps(made)]).refused[0].why
+                self.assertEqual((field in why, "Tr0ub4dor" in why), (True, False))
+
     def test_a_store_goes_out_and_comes_in_the_same(self) -> None:
         self.memory.remember("we deploy from the release branch", verified=True, source="a chat", importance=8)
         self.memory.remember("密码是 hunter2", project="shop")
@@ -3928,7 +3942,8 @@ class Names(unittest.TestCase):
         ("Alice's team and O'Brien met. Then Bob left", "Alice O'Brien Bob"),
         ("Ｋａｆｋａ 集群",                             "Kafka"),
     )
-    NONE = ("Meet AT the office. The API is UP. TODO fix", "I don't think We can't do it. Yesterday", "100 notes on the System",
+    NONE = ("Correction: the port is another", "Reminder – Clarification, Update: Note: Decision:",
+            "Meet AT the office. The API is UP. TODO fix", "I don't think We can't do it. Yesterday", "100 notes on the System",
             "[已脱敏:API_Key] a@Foo.com https://Bar.io/X", "a well-known long-term plan for Monday",
             "it took 30s, 15th floor, 8GB, 3.5%, $9.99", "commit a1b2c3d4e5 and 10.0.0.1")
 
@@ -6183,6 +6198,14 @@ class SedimentCommand(SedimentSpec):
 
         self.assertEqual(self.run_it("--all", "--apply").out,
                          "dsh:a\nadded      [decision 7] 决定：用 A\nsessions: 2  new turns: 2  facts: 1 (1 added)\n")
+
+    def test_a_language_that_nobody_speaks_here_is_refused_as_by_the_other_command(self) -> None:
+        self.log(said("决定：用 A"))
+        with mock.patch.dict(os.environ, {"AGENT_MEMORY_LANG": "fr"}):
+            ran, asked = self.run_it("--apply"), self.run_it("--apply", "--lang", "en")
+
+        self.assertEqual((ran.code, asked.code), (1, 0))
+        self.assertIn("AGENT_MEMORY_LANG names no language that is spoken here", ran.err)
 
     def test_outcomes_and_speakers_are_chinese_where_the_user_is(self) -> None:
         self.log(said("决定：用 A"))
@@ -9501,13 +9524,65 @@ class Commands(Spec):
         self.environment["LANG"] = "zh_CN.UTF-8"
         self.assertIn("早已记得", self.say("remember", "一件值得记住的事").out)
 
+    def test_a_wrong_variable_is_named_and_its_value_is_not_told(self) -> None:
+        self.memory.remember("a thing worth keeping")
+        for name, told in (("ENCRYPT", "neither on nor off"), ("LANG", "set it to en or zh"),
+                           ("VECTOR_BACKEND", "one of: auto, local, ")):
+            for words in (("recall", "thing"), ("vsearch", "thing"), ("vectors",), ("vectors", "--json"), ("stats",), ("doctor",)):
+                for place in ("environment", ".env"):
+                    self.environment.pop(f"AGENT_MEMORY_{name}", None)
+                    (self.root / ".env").unlink(missing_ok=True)
+                    if place == ".env":
+                        (self.root / ".env").write_text(f"AGENT_MEMORY_{name}=Tr0ub4dor-horse\n")
+                        (self.root / ".env").chmod(0o600)
+                    else:
+                        self.environment[f"AGENT_MEMORY_{name}"] = "Tr0ub4dor-horse"
+                    with self.subTest(name=name, words=words, place=place):
+                        ran = self.say(*words)
+                        self.assertNotIn("tr0ub4dor", (ran.out + ran.err).casefold())
+                        if words == ("vsearch", "thing") or name != "VECTOR_BACKEND":
+                            self.assertIn(told, ran.err)
+                            self.assertIn(f"AGENT_MEMORY_{name} ", ran.err)
+            self.environment.pop(f"AGENT_MEMORY_{name}", None)
+            (self.root / ".env").unlink(missing_ok=True)
+
+    def test_a_long_text_that_is_no_id_is_not_echoed(self) -> None:
+        for words in (("get", "x" * 100_000), ("recall", "q", "--room", "y " * 9_000), ("graph", "z" * 9_000),
+                      ("remember", "t", "--category", "c" * 9_000), ("forget", "--source", "s" * 9_000)):
+            with self.subTest(words[0]):
+                self.memory.remember("a thing worth keeping")
+                ran = self.say(*words)
+                self.assertNotEqual(ran.code, 0)
+                self.assertLess(len(ran.err), 400)
+
+    def test_the_same_number_has_one_word_and_a_reranker_is_on_or_off(self) -> None:
+        self.memory.remember("a thing worth keeping")
+        vectors, stats = self.say("vectors").out, self.say("stats").out
+
+        self.assertRegex(stats, "(?m)^without vector +1$")
+        self.assertRegex(vectors, "(?m)^without vector +1$")
+        self.assertRegex(vectors, "(?m)^rerank +off, ")
+        self.assertRegex(vectors, "(?m)local: .*, usable$")
+        self.assertRegex(vectors, "(?m)jina: .*, not usable")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_an_answer_that_cannot_be_written_says_that_the_change_was_made(self) -> None:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([sys.executable, str(SCRIPT), "--root", str(self.root), "remember", "owls fly at night"],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, check=False, env={"LANG": "C.UTF-8"})
+
+        self.assertEqual((done.returncode, len(self.index())), (1, 1))
+        self.assertEqual(done.stderr, "error: the answer could not be written: No space left on device\n  what the command was to "
+                                      "change is changed; mend that, and look with `list` or `get`\n")
+
     def test_a_language_that_nobody_speaks_here_is_one_clear_line(self) -> None:
         self.memory.remember("a thing worth keeping")
         for name in ("fr", "english", "chinese", "de_DE.UTF-8"):
             self.environment["AGENT_MEMORY_LANG"] = name
             with self.subTest(name):
                 ran = self.say("recall", "thing")
-                self.assertEqual((ran.code, ran.err), (1, f"error: AGENT_MEMORY_LANG is {name!r}\n  set it to en or zh\n"))
+                self.assertEqual((ran.code, ran.err), (1, "error: AGENT_MEMORY_LANG names no language that is spoken here\n"
+                                                          "  set it to en or zh\n"))
                 self.assertEqual([self.say(*words).code for words in (["list", "--lang", "en"], ["hook"])], [0, 0])
         for name in ("en", "ZH", "zh_CN.UTF-8", "en_US", "zh-Hant", "C.UTF-8", "POSIX"):
             self.environment["AGENT_MEMORY_LANG"] = name
@@ -9829,7 +9904,7 @@ class Chinese(Spec):
         for english, chinese in [
             ("there is no memory 'there is no memory: it is empty'", "没有记忆 'there is no memory: it is empty'"),
             ('there is no room "it\'s: empty"', '没有房间 "it\'s: empty"'),
-            ("created_at cannot be read: 'it is empty; the ques", "created_at 无法读取：'it is empty; the ques"),
+            ("its date cannot be read: 'it is empty; the ques", "日期无法读取：'it is empty; the ques"),
             ("model is not answering, local likeness is used: x y", "model 没有应答，改用本地相似度：x y"),
             ("a message: nobody; knows it", "a message: nobody; knows it"), ("", ""), ("\0 7\0: it is not JSON", " 7：不是 JSON"),
         ]:

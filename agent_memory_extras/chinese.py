@@ -184,9 +184,11 @@ another row stands where it was ⇒ 原处已是另一行
 its pages in store/ hold the same; the next command reads it whole, and rebuilds it where that is needed ⇒
     store/ 里的页面内容相同；下一条命令会完整读取，需要时重建
 its pages in {} hold the same; the next command rebuilds it ⇒ {} 里的页面内容相同；下一条命令会重建
-AGENT_MEMORY_ENCRYPT is {} ⇒ AGENT_MEMORY_ENCRYPT 不能是 {}
-set it to on or off ⇒ 请设为 on 或 off
-AGENT_MEMORY_LANG is {} ⇒ AGENT_MEMORY_LANG 不能是 {}
+AGENT_MEMORY_ENCRYPT is neither on nor off ⇒ AGENT_MEMORY_ENCRYPT 既不是 on 也不是 off
+set it to one of them ⇒ 请设为其中之一
+AGENT_MEMORY_VECTOR_BACKEND names no backend ⇒ AGENT_MEMORY_VECTOR_BACKEND 不是任何后端的名字
+set it to one of: auto, {} ⇒ 请设为其中之一：auto, {}
+AGENT_MEMORY_LANG names no language that is spoken here ⇒ AGENT_MEMORY_LANG 不是这里会说的语言
 set it to en or zh ⇒ 请设为 en 或 zh
 AGENT_MEMORY_ENCRYPT=on needs the cryptography package; writing unencrypted ⇒
     AGENT_MEMORY_ENCRYPT=on 需要 cryptography 包；本次未加密写入
@@ -252,6 +254,8 @@ vectors were not kept: {} ⇒ 向量未保存：{}
 this recall was not counted: {} ⇒ 本次检索未计数：{}
 {_} is not as it was written ⇒ {} 与写入时不同
 nothing was lost; mend that and try again ⇒ 没有丢失任何内容；排除后再试
+the answer could not be written: {} ⇒ 结果无法写出：{}
+what the command was to change is changed; mend that, and look with `list` or `get` ⇒ 命令该改的都已改好；排除后用 list 或 get 查看
 a fault of our own: {} in line {} ⇒ 程序自身的错误：{}，第 {} 行
 please report it; AGENT_MEMORY_DEBUG=1 shows the whole, which may hold texts of yours ⇒
     请报告给我们；AGENT_MEMORY_DEBUG=1 可看全部细节，其中可能有你的文本
@@ -388,11 +392,11 @@ does not hold a list of facts ⇒ 没有要点列表
 # verbs
 there is no category {} ⇒ 没有类别 {}
 categories: {} ⇒ 类别：{}
-seq is {} ⇒ seq 不能是 {}
-importance is {} ⇒ 重要性不能是 {}
-a whole number from 1 to 10 ⇒ 应为 1 到 10 的整数
+seq is no whole number ⇒ seq 不是整数
+importance is no whole number from 1 to 10 ⇒ 重要性应为 1 到 10 的整数
+{_} holds a value of another kind ⇒ {} 的值类型不对
 verified is true or false, and a source is text ⇒ verified 应为 true 或 false，source 应为文本
-said_at cannot be read: {} ⇒ said_at 读不懂：{}
+said_at is no time ⇒ said_at 不是时间
 within {} days ⇒ within 不能是 {} 天
 a whole number from 0 to 366 ⇒ 0 到 366 的整数
 within DAYS only tells what will leave ⇒ within 天数 只用来查看将离开的
@@ -434,8 +438,8 @@ it is no object: a row is one JSON object on a line of its own ⇒ 不是对象�
 config.yaml has no room {}; the memory is found all the same ⇒ config.yaml 中没有房间 {}；这条记忆仍可检索到
 unknown field {} ⇒ 没有字段 {}
 it was forgotten on purpose ⇒ 这条记忆曾被主动遗忘
-created_at cannot be read: {} ⇒ created_at 无法读取：{}
-{} is there already with other contents ⇒ {} 已存在且内容不同
+created_at is no time such as 2026-08-17T10:00:00+00:00 ⇒ created_at 不是时间，应如 2026-08-17T10:00:00+00:00
+{} is there already with other contents; import --yes replaces it ⇒ {} 已存在且内容不同；import --yes 会替换它
 its {} cannot be right ⇒ {} 不合理
 at most {} facts ⇒ 要点上限不能是 {}
 1 or more ⇒ 1 或更大

@@ -101,13 +101,18 @@ def write(path: str, told: Block, remove: bool = False) -> Block:
     return am.replace(told, path=path, changed=text != old, removed=remove and text != old)
 
 
+def masked(memory: am.AgentMemory, told: Block) -> Block:
+    """A block that was written as it may be told: the path of a file may hold a secret."""
+    return am.replace(told, path=memory.redact(told.path or ""))
+
+
 def _show(told: Block, say: am.Say) -> Iterator[str]:
     if told.path is None:
         yield from told.text.splitlines()
     elif told.removed:
-        yield say("{path}: ours is taken out", path=am.redact(told.path))
+        yield say("{path}: ours is taken out", path=told.path)
     else:
-        yield say("{path}: {n} memories" if told.changed else "{path}: as it should be, {n} memories", path=am.redact(told.path),
+        yield say("{path}: {n} memories" if told.changed else "{path}: as it should be, {n} memories", path=told.path,
                   n=len(told.ids))
 
 
@@ -122,12 +127,12 @@ def _context(memory: am.AgentMemory, args: Namespace) -> Block:
     if args.write and args.remove:
         raise am.UsageError("--write or --remove, not both")
     if args.remove:
-        return write(args.remove, Block("", ()), remove=True)
+        return masked(memory, write(args.remove, Block("", ()), remove=True))
     query, project = " ".join(args.query), args.project
     if args.write and project is None:                         # what is in a project's file is of that project or of none
         project = memory.settings.choice("PROJECT") or am.project_of(os.path.dirname(os.path.abspath(args.write)))
     told = about(memory, query, project, args.chars) if query else standing(memory, project, args.chars)
-    return write(args.write, told) if args.write else told
+    return masked(memory, write(args.write, told)) if args.write else told
 
 
 am.CHINESE.update({

@@ -62,6 +62,14 @@ class Told(unittest.TestCase):
             self.assertEqual(told.ids, (old.id, new.id))
             self.assertIn(f"; newer: {new.id}]", told.text)
 
+    def test_the_path_it_was_written_to_is_masked_for_scripts_too(self) -> None:
+        self.memory.remember("the office moved to Berlin", "decision")
+        path = self.folder / "ghp_abcdefghijklmnopqrstuvwxyz0123456789.md"
+        for words in (("--write", str(path)), ("--remove", str(path))):
+            code, out, _ = self.say("context", "--json", *words)
+
+            self.assertEqual((code, "ghp_abcdef" in out, "已脱敏" in json.loads(out)["data"]["path"]), (0, False, True))
+
     def test_the_project_of_the_environment_counts_whatever_is_asked(self) -> None:
         self.memory.remember("the shop takes Stripe", "config", project="shop")
         self.memory.remember("the blog takes Hugo", "config", project="blog")

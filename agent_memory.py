@@ -8344,6 +8344,11 @@ class Store:
         """Keep a note for whoever called, masked, for it may quote a page; said once."""
         self.warnings[self._redactor.clean(message)] = None
 
+    def unsay(self, *beginnings: str) -> None:
+        """Take back notes that begin so: what they tell of was mended since."""
+        for told in [told for told in self.warnings if told.startswith(beginnings)]:
+            del self.warnings[told]
+
     def transaction(self, verb: str = "") -> Transaction:
         """All or nothing: `with store.transaction("verify") as draft:`; an exception writes nothing.
 
@@ -9673,8 +9678,7 @@ class Store:
         name = self._free_name(f"damaged_page_{stamp(self._now()).translate(_DIGITS_ONLY)[:14]}")
         if strange:
             self.write(name, index_text([to_line(memory) for memory in strange]))
-        for told in [told for told in self.warnings if any(told.startswith(f"store/{id}.md cannot be read") for id in ids)]:
-            del self.warnings[told]
+        self.unsay(*(f"store/{id}.md cannot be read" for id in ids))
         if ids:
             self.warn(f"written again from the index, for they had no front matter: {_some(ids)}")
         if strange:
@@ -11731,6 +11735,7 @@ class AgentMemory:
             files = [f"store/{memory.id}.md", "index.json", *files]
         elif os.path.lexists(self._store.page_path(memory.id)):      # a page somebody put back
             draft.drop(memory.id)
+            self._store.unsay("forgotten on purpose, so these pages")        # the next command names those that are left
             files = [f"store/{memory.id}.md", *files]
         return Forgotten(memory.id, memory.content, tuple(files), tuple(self._store.copies(memory.id)))
 

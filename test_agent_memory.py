@@ -844,7 +844,8 @@ class Forgetting(Spec):
                          [("forgotten", f"store/{gone}.md")])
         self.assertEqual(self.memory.remember("the harbour master is called Odile").outcome, "added")
         self.assertNotEqual(self.memory.recall("harbour master").results[0].id, gone)
-        self.assertIn(f"store/{gone}.md", self.memory.forget(gone).files)
+        ran = self.say("forget", gone)
+        self.assertEqual((ran.out, ran.err), (f"erased {gone} from: store/{gone}.md\n", ""))
         self.assertFalse((self.root / "store" / f"{gone}.md").exists())
 
     def test_a_large_store_holds_an_old_index_against_what_was_forgotten_too(self) -> None:
@@ -878,6 +879,16 @@ class Forgetting(Spec):
         self.put("index.json", (self.root / "index.json").read_text(encoding="utf-8") + "]")
 
         self.assertEqual({memory.id for memory in self.memory.list()} >= {gone, stays}, True)
+
+    def test_what_was_said_anew_taken_back_and_done_again_is_there(self) -> None:
+        self.forgotten()
+        id = self.memory.remember("the harbour master is called Odile").id
+        self.memory.undo()
+        self.assertEqual(self.memory.import_rows(['{"text": "the harbour master is called Odile"}']).added, 0)
+        self.memory.undo()
+        self.put("index.json", (self.root / "index.json").read_text(encoding="utf-8") + "]")
+
+        self.assertIn(id, [memory.id for memory in self.memory.list()])
 
     def test_what_another_store_forgot_stays_where_it_is_known(self) -> None:
         gone, _, _, old = self.forgotten()

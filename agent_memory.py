@@ -1323,6 +1323,13 @@ security:
   turns: [change, changed, changes, new, old, older, rotate, rotated, reset, expired, expires, wrong, incorrect, invalid, outdated, stale, "isn't", "wasn't", is not, was not, not the, "that's not", "doesn't work", does not work, "didn't work", not work, "don't work", works, worked, fail, fails, failed, swap, swapped, switched, replace, replaced, updated, different, forget, forgot, typo, mistyped, mistake, used to be, no longer, instead, until, now, moved on, renewed, 不是, 不对, 错, 换, 改, 变, 过期, 失效, 重置, 重设, 轮换, 作废, 停用, 旧, 新, 不行, 更新, 忘, 不再, 登不, 失败, 无效, 而是]
   # What else may follow such a word where the password itself is meant, not its policy or its hash.
   follows: [for, "on", of, at, that, you, we, i, they, got, had, should, might, may, could, can, from, there, here, already, 已, 刚, 又, 好像, 可能, 应该, 没, 了, 里, 早, 都, 好, 今, 昨, 在]
+  # The first line of a turn that looks like a password is one where the four turns before have one of each; digits alone only
+  # where these ask for a code and not for a number.
+  asked:
+    of: [password, passphrase, passcode, passwort, contraseña, mot de passe, senha, credential, credentials, creds, login, log in, token, api key, secret, pin, otp, 2fa, verification code, the code, 密码, 口令, 令牌, 密钥, 凭证, 登录, 登陆, 验证码]
+    by: ['?', '？', send, paste, give, enter, type, need, tell, share, provide, changed, rotated, new, reset, wrong, incorrect, failed, expired, 发, 给, 输入, 提供, 贴, 告诉, 填, 改, 换, 不对, 错, 失败, 过期, 新, 重置]
+    digits: [pin, otp, 2fa, code, passcode, password, 验证码, 校验码, 密码, 口令]
+    numbers: [port, how many, how long, how often, attempts, length, version, 端口, 多少位, 几位, 几个, 几次, 长度, 版本]
   # What the value belongs to when it stands right before the hand, or right behind the word: password policy, 工单是 …
   others: [id, ids, uid, uuid, sid, session, request, trace, device, serial, sku, order, name, ticket, issue, pr, commit, branch, build, version, release, tag, error, file, path, page, sheet, host, server, port, model, policy, hash, hashes, hashing, field, column, table, check, test, tests, tool, manager, rule, module, function, component, endpoint, api, algorithm, job, run, prompt, prompts, detection, service, dialog, form, alert, hint, length, strength, rotation, line, step, room, group, role, username, user name, login, account, 账号, 账户, 帐号, 用户, 登录, 登陆, 工单, 版本, 分支, 错误码, 返回码, 编号, 单号, 订单, 会话, 设备, 序列号, 工号, 用户名, 登录名, 型号, 文件, 接口, 端口, 主机, 策略, 模块, 字段, 哈希, 算法, 服务, 校验, 加密, 过期时间, 有效期, firmware, expiry, 页, 表, 组件, 库, 问题, 管理器, 输入框, 提示, 测试, 相关, 脚, 格式, 样式]
   # Beginnings of strings of talk whose number is a version or a count.

@@ -76,19 +76,20 @@ def standing(session: Session, subagents: bool) -> str:
     return "" if any(turn.role == "user" for turn in session.turns) else "blank"
 
 
-def masked(session: Session, clean: Callable[..., str]) -> Session:
+def masked(session: Session, memory: am.AgentMemory) -> Session:
     """The session with its id and the words of its turns as they may be kept: what one of them gives away as a password is
     masked in all of them."""
-    turns, asked, seen = list[Turn](), "", dict[str, str]()
+    turns, before, seen, rules = list[Turn](), list[str](), dict[str, str](), memory.settings["security"]["asked"]
 
     def cleaned(text: str) -> str:
-        return clean(text, seen)
+        return memory.clean(text, seen)
 
     for turn in session.turns:
-        turns.append(am.replace(turn, text=_answered(asked, turn.text, cleaned)))
-        asked = turn.text.rstrip().rpartition("\n")[2][-160:]
+        text = _answered(before[-1], turn.text, cleaned) if before else cleaned(turn.text)
+        turns.append(am.replace(turn, text=_handed(before[-4:], text, cleaned, rules)))
+        before.append(turn.text.rstrip().rpartition("\n")[2][-160:])
     turns = [am.replace(turn, text=cleaned(turn.text)) if any(map(turn.text.__contains__, seen)) else turn for turn in turns]
-    return am.replace(session, alias=alias(session.session, clean), turns=tuple(turns))
+    return am.replace(session, alias=alias(session.session, memory.clean), turns=tuple(turns))
 
 
 def _answered(asked: str, text: str, clean: Callable[[str], str]) -> str:
@@ -100,6 +101,27 @@ def _answered(asked: str, text: str, clean: Callable[[str], str]) -> str:
         if whole.startswith(begin):
             return clean(whole[len(begin):])
     return clean(text)
+
+
+def _handed(before: Sequence[str], text: str, clean: Callable[[str], str], rules: Mapping[str, Sequence[str]]) -> str:
+    """A masked turn, and its first line as well where that looks like a password and the turns before ask for one or say that it
+    changed: "I changed the password", "to what?", and then it."""
+    first, line, rest = text.strip().partition("\n")
+    low = " ".join(before).casefold()
+    words = f" {re.sub('[^a-z0-9]+', ' ', low)} "
+
+    def names(known: Sequence[str]) -> bool:
+        return any(f" {word} " in words if word.isascii() and word.isalpha() else word in low for word in known)
+
+    if len(first) > 100 or not any(map(str.isdigit, first)) or not names(rules["of"]) or not names(rules["by"]):
+        return text
+    if first.isdecimal() and (not names(rules["digits"]) or names(rules["numbers"])):
+        return text
+    for lead, end in ("the password changed, it's ", " now"), ("the password changed, ", ""):
+        told = clean(f"{lead}{first}{end}")
+        if told.startswith(lead) and told.endswith(end) and told != f"{lead}{first}{end}":
+            return f"{told[len(lead):len(told) - len(end)]}{line}{rest}"
+    return text
 
 
 def fit(text: str) -> str:
@@ -1830,7 +1852,7 @@ class Sediment:
     def _session(self, session: Session) -> bool:
         """Digest what is new in a session; False when --max left some of it for the next run."""
         clean = self._memory.clean
-        session = masked(session, clean)
+        session = masked(session, self._memory)
         new = self._cursor.unseen(session)
         entry = {"path": clean(session.path), "agent": session.agent, "session": session.alias,
                  "read": len(session.turns), "turns": [{"role": turn.role, "text": turn.text} for turn in new],

@@ -6057,6 +6057,39 @@ class EachTurnOnce(SedimentSpec):
             data = path.read_bytes()
             self.assertNotIn(b"Laternen", zlib.decompress(data) if path.suffix == ".z" else data, path)
 
+    HANDED = (("What is the db password?", "let me check", "ok, take your time", "Tig3r#88x"),
+              ("What is the db password?", "one sec", "sunny84moon"), ("I changed the db password.", "To what?", "Tig3r#88x"),
+              ("I changed the db password", "What is the new one?", "it's sunny84moon"),
+              ("密码我改了", "改成什么了？", "sunny84moon"),
+              ("数据库密码换了", "新的是什么？", "Tig3r#88x"), ("The login failed.", "try this", "Tig3r#88x\nand tell me"),
+              ("Please paste the token here.", "sure", "kf83mZq0Lx72"), ("请把密码发我", "好的", "Tig3r#88x"),
+              ("Which code did they send you?", "482913"), ("The 2FA code?", "wait", "482913"))
+    NOT_HANDED = (("Which node version?", "node20"), ("What is the password policy?", "12 characters"),
+                  ("Which branch?", "feature/login2"), ("password reset works now", "next?", "python3.11"),
+                  ("How is the password hashed?", "ok", "which lib?", "argon2id"),
+                  ("On which port does the login listen?", "8443"), ("How many login attempts?", "15000"),
+                  ("The login failed with a wrong token.", "which image?", "ubuntu22.04"), ("登录失败了", "哪个端口？", "8443"),
+                  ("What is the db password?", "I do not know", "ask Lin", "ok", "and the region?", "us-east-1"))
+
+    def masked(self, *texts: str) -> list[str]:
+        turns = [sediment.Turn("user" if at % 2 else "assistant", text, at) for at, text in enumerate(texts)]
+        talk = sediment.Session("log", "dsh", "s", 1, tuple(turns), {}, False, False, False, 0)
+        return [turn.text for turn in sediment.masked(talk, self.memory).turns]
+
+    def test_a_password_handed_over_some_turns_after_it_was_asked_for_is_masked(self) -> None:
+        for texts in self.HANDED:
+            with self.subTest(texts):
+                last = texts[-1].removeprefix("it's ").partition("\n")[0]
+                told = self.masked(*texts)
+                self.assertNotIn(last, "\n".join(told))
+                self.assertEqual(told[:-1], list(texts[:-1]))
+                self.assertEqual(told[-1].partition("\n")[2], texts[-1].partition("\n")[2])
+
+    def test_an_answer_that_is_no_password_stays(self) -> None:
+        for texts in self.NOT_HANDED:
+            with self.subTest(texts):
+                self.assertEqual(self.masked(*texts), list(texts))
+
     def test_a_clock_that_was_wrong_makes_nothing_the_newest(self) -> None:
         self.log(said("决定：一", time="2036-01-01T00:00:00Z"), said("决定：二", time="2026-08-16T10:00:00Z"))
         self.run_it("--all", "--apply")

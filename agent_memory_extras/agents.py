@@ -43,7 +43,7 @@ def _counted(held: list[sediment.Held], unread: list[sediment.Held], cursor: sed
     for log in unread:
         try:
             for session in sediment.read_sessions(sediment.still(log.path), False, log.session, log.agent):
-                turns += len(cursor.unseen(sediment.masked(session, memory.clean))) if not sediment.standing(session, False) else 0
+                turns += len(cursor.unseen(sediment.masked(session, memory))) if not sediment.standing(session, False) else 0
         except am.LogUnreadable:
             continue                       # the next run names it
     return f"{told}: {turns} turns"

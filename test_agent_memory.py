@@ -6063,7 +6063,7 @@ class EachTurnOnce(SedimentSpec):
               ("密码我改了", "改成什么了？", "sunny84moon"),
               ("数据库密码换了", "新的是什么？", "Tig3r#88x"), ("The login failed.", "try this", "Tig3r#88x\nand tell me"),
               ("Please paste the token here.", "sure", "kf83mZq0Lx72"), ("请把密码发我", "好的", "Tig3r#88x"),
-              ("Which code did they send you?", "482913"), ("The 2FA code?", "wait", "482913"))
+              ("What is the code they sent you?", "482913"), ("The 2FA code?", "wait", "482913"))
     NOT_HANDED = (("Which node version?", "node20"), ("What is the password policy?", "12 characters"),
                   ("Which branch?", "feature/login2"), ("password reset works now", "next?", "python3.11"),
                   ("How is the password hashed?", "ok", "which lib?", "argon2id"),

@@ -1292,15 +1292,15 @@ security:
       words: [these codes, 备用代码, 恢复码, 恢复代码, 备用码, 备份码, 救援码, recovery code, recovery codes, backup code, backup codes, scratch codes, rescue codes]
     - label: none
       grade: skip
-      words: [public key, primary key, foreign key, partition key, sort key, cache key, idempotency key, hot key, shortcut key, object key, s3 key, row key, group key, map key, dedup key, routing key name, 公钥, 主键, 外键, next token, page token, next page token, max tokens, csrf error, author, 关键, 会话]
+      words: [public key, primary key, foreign key, partition key, sort key, cache key, idempotency key, hot key, shortcut key, object key, s3 key, row key, group key, map key, dedup key, routing key name, render pass, first pass, second pass, shadow pass, depth pass, forward pass, backward pass, shader pass, compute pass, gpio pin, spi pin, data pin, adc pin, led pin, 公钥, 主键, 外键, next token, page token, next page token, max tokens, csrf error, author, 关键, 会话]
 
   # Not values: a string made of these words alone is talk, not a secret.
-  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, done, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours]
+  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, done, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, playwright, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours]
   # What says that a value follows; a Chinese one stands at most eight characters after its label.
   says: [which, is, was, are, will, should, has, have, be, been, now, still, currently, just, set, reset, changed, updated, rotated, to, as, equals, called, ist, lautet, es, est]
   chinese_says: [是, 为, 成, 叫, 填, 設為, 就设, 设了, 选了, 如下, は]
   # A number before one of these is a quantity.
-  units: [位, 次, 个, 天, 年, 月, 日, 条, 字, 分, 秒, 种, '%', 小时, bit, bits, byte, bytes, char, chars, character, characters, digit, digits, day, days, times, hours, minutes, letters, or more, of]
+  units: [位, 次, 个, 天, 年, 月, 日, 条, 字, 分, 秒, 种, '%', 小时, bit, bits, byte, bytes, char, chars, character, characters, digit, digits, day, days, times, hours, minutes, letters, or more, of, header, drives, in the firewall]
   # Beside one of "near" a digest or a UUID is a secret, unless one of "far" stands there too (40 characters).
   near: [token, key, secret, passw, credential, 密钥, 秘钥, 令牌, 凭证, 密码, 授权, 私钥]
   far: [commit, sha, md5, hash, etag, digest, checksum, uuid, trace, public, 'h1:', _id, ' id', 'id:', 'id=', 公钥, 哈希, 摘要, 校验]
@@ -1331,15 +1331,15 @@ security:
     digits: [pin, otp, 2fa, code, passcode, password, 验证码, 校验码, 密码, 口令]
     numbers: [port, how many, how long, how often, attempts, length, version, 端口, 多少位, 几位, 几个, 几次, 长度, 版本]
   # What the value belongs to when it stands right before the hand, or right behind the word: password policy, 工单是 …
-  others: [id, ids, uid, uuid, sid, session, request, trace, device, serial, sku, order, name, ticket, issue, pr, commit, branch, build, version, release, tag, error, file, path, page, sheet, host, server, port, model, policy, hash, hashes, hashing, field, column, table, check, test, tests, tool, manager, rule, module, function, component, endpoint, api, algorithm, job, run, prompt, prompts, detection, service, dialog, form, alert, hint, length, strength, rotation, line, step, room, group, role, username, user name, login, account, 账号, 账户, 帐号, 用户, 登录, 登陆, 工单, 版本, 分支, 错误码, 返回码, 编号, 单号, 订单, 会话, 设备, 序列号, 工号, 用户名, 登录名, 型号, 文件, 接口, 端口, 主机, 策略, 模块, 字段, 哈希, 算法, 服务, 校验, 加密, 过期时间, 有效期, firmware, expiry, 页, 表, 组件, 库, 问题, 管理器, 输入框, 提示, 测试, 相关, 脚, 格式, 样式]
+  others: [id, ids, uid, uuid, sid, session, request, trace, device, serial, sku, order, name, ticket, issue, pr, commit, branch, build, version, release, tag, error, file, path, page, sheet, host, server, port, model, policy, hash, hashes, hashing, field, column, table, check, test, tests, tool, manager, rule, module, function, component, endpoint, api, algorithm, job, run, prompt, prompts, detection, service, dialog, form, alert, hint, length, strength, rotation, line, step, room, group, role, username, user name, login, account, 账号, 账户, 帐号, 用户, 登录, 登陆, 工单, 版本, 分支, 错误码, 返回码, 编号, 单号, 订单, 会话, 设备, 序列号, 工号, 用户名, 登录名, 型号, 文件, 接口, 端口, 主机, 策略, 模块, 字段, 哈希, 算法, 服务, 校验, 加密, 过期时间, 有效期, firmware, expiry, 页, 表, 组件, 库, 问题, 管理器, 输入框, 提示, 测试, 相关, 脚, 格式, 样式, 通道, 渠道, 学课]
   # Beginnings of strings of talk whose number is a version or a count.
-  names: [android, angular, ansible, bitwarden, build, busybox, centos, chip, chrome, chromium, clang, claude, cuda, cypress, debian, deepseek, django, docker, electron, error, eslint, excel, fedora, ffmpeg, firefox, float, gitlab, gpio, group, gzip, host, http, input, int, ipad, iphone, issue, java, jdk, jest, junit, keepass, keycloak, kubernetes, linux, llama, macbook, macos, maven, mongo, mysql, nginx, node, nvme, openssh, openssl, oracle, output, page, paseto, php, playwright, pod, port, postgres, postgresql, psql, pytest, python, qwen, rails, react, redis, release, rev, rhel, room, rtl, safari, server, sheet, sprint, ssh, step, systemd, task, ticket, ubuntu, uid, uint, version, vue, webpack, windows, winrar, worker, zod, zstd]
+  names: [alpine, android, angular, ansible, bitwarden, build, busybox, centos, chip, chrome, chromium, clang, claude, cuda, cypress, debian, deepseek, django, docker, electron, error, eslint, excel, fedora, ffmpeg, firefox, float, gitlab, gpio, group, gzip, host, http, input, int, ipad, iphone, issue, java, jdk, jest, junit, keepass, keycloak, kubernetes, linux, llama, macbook, macos, maven, mongo, mysql, nginx, node, nvme, openssh, openssl, oracle, output, page, paseto, pg, php, playwright, pod, port, postgres, postgresql, psql, pytest, python, qwen, rails, react, redis, release, rev, rhel, room, rtl, safari, server, sheet, sprint, ssh, step, systemd, task, ticket, ubuntu, uid, uint, version, vue, webpack, windows, winrar, worker, zod, zstd]
 
   # Parts of a beginning that give a token of an unknown vendor away: acme_live_…
   hints: [key, api, pat, tok, token, secret, live, auth, oauth, sk, test, priv, pw, prod]
 
   # Names of formats keep their digits (SHA-256, aes-128-gcm, OAuth2).
-  formats: [aes, 1password, argon, argon2i, argon2id, ascii, base, bcrypt, bit, bits, cbc, chacha, cl100k, des, ec2, ecdsa, ed, es, fido, gcm, gpt, hmac, hs, http, id, ipv, ios, k8s, keepass, latin, md, mfa, oauth, pbkdf, pkcs, poly, ps, rc, rfc, rs, rsa, s3, scrypt, sha, sm, ssl, tls, totp, u2f, utf, v, ver, version, web, win, x, xchacha]
+  formats: [adc, aes, 1password, argon, argon2i, argon2id, ascii, base, bcrypt, bit, bits, cbc, ccitt, chacha, cl100k, crc, des, ec2, ecdsa, ed, es, fido, gcm, gnd, gpio, gpt, hmac, hs, http, id, ipv, ios, jwt, k8s, keepass, latin, md, mfa, miso, mosi, mqtt, mqttv, oauth, pbkdf, pkce, pkcs, poly, ps, rc, rfc, rs, rsa, s3, scl, scrypt, sda, sha, sm, ssl, tls, totp, turbo, u2f, utf, vcc, v, ver, version, web, win, x, xchacha]
   # Chinese words of talk: a Chinese value that contains one is a sentence.
   talk: [的, 了, 在, 我, 你, 他, 它, 们, 由, 与, 和, 同, 请, 见, 不, 无, 未, 已, 可, 必, 须, 要, 需, 能, 会, 应, 或, 于, 至, 从, 被, 把, 将, 让, 给, 按, 用, 每, 自, 各, 其, 此, 该, 这, 那, 哪, 什, 么, 怎, 何, 谁, 吗, 呢, 吧, 啊, 位, 次, 个, 月, 日, 时, 填, 选, 空, 密, 码, 存, 储, 验, 证, 登, 录, 账, 户, 系, 统, 管, 理, 默, 认, 强, 弱, 度, 长, 格, 式, 规, 则, 如, 为, 是, 有, 没, 对, 错, 过, 期, 改, 更, 新, 旧, 后, 前, 才, 都, 就, 还, 很, 太, 所, 以, 因, 但, 并, 及, 者, 字, 符, 数, 明, 文, 加, 机, 生]
 
@@ -1485,11 +1485,11 @@ security:
       masks: ['cookie: lang=en; connect.sid=a1b2a1b2']
       okay: ['cookie: theme=dark; sid=']
     - label: password            # admin / X, admin:X
-      pattern: '((?:[Ll]og ?in|[Ss]ign in|登[录陆]|[账帐][号户密]|用户名?|[Cc]redentials?|[Cc]reds?|[Uu]sername)(?: (?:with|is|are|as|for [\w.-]{1,24}))?[:= 是为用-]{0,3}(?:[A-Za-z0-9_.@-]{2,40}:|[^\n/:,，;]{0,12}[A-Za-z0-9_.@-]{2,40} ?/ ?(?![\w.-]{1,40}/[\w.-]{1,40}/))|(?:账密|(?:[账帐]号|用户名|[Uu]ser(?:name)?) ?[/和、]? ?(?:密码|口令|[Pp]ass(?:word)?)|[Cc]redentials?)(?:分别)?[:= 是为用]{0,3}[A-Za-z0-9_.@-]{2,40} ?(?:和|and|[/,，、])? ?)(\S{6,128})'
+      pattern: '((?:[Ll]og ?in|[Ss]ign in|登[录陆]|[账帐][号户密]|用户名?|[Cc]redentials?|[Cc]reds?|[Uu]sername)(?: (?:with|is|are|as|for [\w.-]{1,24}))?[:= 是为用-]{0,3}(?:[A-Za-z0-9_.@-]{2,40}:|[^\n/:,，;]{0,12}[A-Za-z0-9_.@-]{2,40}(?:/ ?| / )(?![\w.-]{1,40}/[\w.-]{1,40}/))|(?:账密|(?:[账帐]号|用户名|[Uu]ser(?:name)?) ?[/和、]? ?(?:密码|口令|[Pp]ass(?:word)?)|[Cc]redentials?)(?:分别)?[:= 是为用]{0,3}[A-Za-z0-9_.@-]{2,40} ?(?:和|and|[/,，、])? ?)(\S{6,128})'
       gate: mixed
       when: [login, log in, sign in, cred, user, 登录, 登陆, 账, 帐, 用户]
       masks: ['log in with admin / abc123!', 'the credentials are admin:abc123!']
-      okay: ['log in at /home/user', '登录：必填']
+      okay: ['log in at /home/user', 'log in at /signin2', '登录：必填']
     - label: password            # mysql -pX
       pattern: '((?:mysql\w*|mariadb\w*|7z\w*|sshpass)\s(?:[^\n|;&]{0,160}?\s)?-p)(\S{4,128})'
       gate: plain
@@ -1515,11 +1515,11 @@ security:
       masks: [DBPASS=abc123!, 'rootpw: abc123!', 'MYSQLPASS: "abc123!"']
       okay: [BYPASS=true1234, 'compass: north45', OLDPWD=/home/lin2]
     - label: password            # PASS_ROOT=X, creds=X
-      pattern: '((?<![\w-])(?:(?i:pass|passwd|password|pwd)_\w{1,24}|(?i:\w{0,16}_)?(?i:creds?|credentials?))\s?[=:]\s?["'']?)([^\s"'']{6,128})'
+      pattern: '((?<![\w-])(?:(?i:(?!pass_(?:through|thru|rate|count|threshold|mark|by|on)\b)(?:pass|passwd|password|pwd)_\w{1,24})|(?i:\w{0,16}_)?(?i:creds?|credentials?))\s?[=:]\s?["'']?)([^\s"'']{6,128})'
       gate: mixed
       when: [pass_, passwd_, password_, pwd_, cred]
       masks: [PASS_ROOT=abc123!, creds=abc123de!x]
-      okay: [password_hash=bcrypt, pass_count=12, 'credentials: include']
+      okay: [password_hash=bcrypt, pass_count=12, pass_through=upstream2, 'credentials: include']
     - label: password            # root:X@tcp(10.0.0.1:3306)/shop
       pattern: '((?<![\w.-])[\w.-]{1,32}:)([^\s:/"''`]{3,128})(?=@(?:tcp|unix)\()'
       gate: plain
@@ -1545,11 +1545,11 @@ security:
       masks: ['db.test:5432:shop:app:abc123']
       okay: ['db:5432:shop:app:*']
     - label: password            # tools that take it after a letter
-      pattern: '((?:ssh-keygen\s(?:[^\n|;&]{0,160}?\s)?-N|(?:useradd|usermod|rdesktop|cqlsh|ipmitool|xfreerdp|influx|psql|rclone)\s(?:[^\n|;&]{0,160}?\s)?-[pP]|snmp\w+\s(?:[^\n|;&]{0,160}?\s)?-[AX]|oathtool\s(?:[^\n|;&]{0,60}?\s)?-b)\s["'']?)([^\s"'']{4,128})'
+      pattern: '((?:ssh-keygen\s(?:[^\n|;&]{0,160}?\s)?-N|(?:useradd|usermod|rdesktop|cqlsh|ipmitool|xfreerdp|influx|psql)\s(?:[^\n|;&]{0,160}?\s)?-[pP]|snmp\w+\s(?:[^\n|;&]{0,160}?\s)?-[AX]|oathtool\s(?:[^\n|;&]{0,60}?\s)?-b)\s["'']?)([^\s"'']{4,128})'
       gate: mixed
       when: [' -n ', ' -p ', ' -a ', ' -x ', ' -b ']
       masks: ["ssh-keygen -t ed25519 -N 'abc123!'", useradd -m lin -p abc123!, oathtool --totp -b abc123xyz]
-      okay: [psql -p 5432, ssh-keygen -N name]
+      okay: [psql -p 5432, ssh-keygen -N name, 'rclone sync -P remote2:bucket']
     - label: password            # rar x -pX, xfreerdp /p:X, lftp -u user,X
       pattern: '((?:(?:un)?rar\s(?:[^\n|;&]{0,160}?\s)?-h?p|[wx]freerdp\s(?:[^\n|;&]{0,160}?\s)?/p:|net use\s[^\n|;&]{0,160}?/user:\S{1,64}\s|lftp\s(?:[^\n|;&]{0,160}?\s)?-u\s?[\w.@-]{1,64},))([^\s"'']{4,128})'
       gate: mixed
@@ -1557,17 +1557,17 @@ security:
       masks: [rar x -pabc123! a.rar, 'xfreerdp /u:lin /p:abc123! /v:h', 'lftp -u lin,abc123! sftp://x']
       okay: [rar x -pwd a.rar, 'lftp -u lin sftp://x']
     - label: password            # htpasswd -nb lin X, wpa_passphrase Home X, openssl passwd -1 X
-      pattern: '((?:htpasswd\s(?:-\w+\s){1,3}(?:\S{1,64}\s){1,2}?|wpa_passphrase\s\S{1,64}\s|openssl passwd\s(?:-\w+\s){0,3}|http\s(?:[^\n|;]{0,80}?\s)?(?:-a|--auth)[ =][^\s:]{1,64}:)["'']?)([^\s"'')]{4,128})'
+      pattern: '((?:htpasswd\s(?:-\w+\s){1,3}(?:\S{1,64}\s){1,2}?|wpa_passphrase\s\S{1,64}\s|rclone obscure\s|openssl passwd\s(?:-\w+\s){0,3}|http\s(?:[^\n|;]{0,80}?\s)?(?:-a|--auth)[ =][^\s:]{1,64}:)["'']?)([^\s"'')]{4,128})'
       gate: mixed
-      when: [htpasswd, wpa_pass, openssl passwd, 'http ']
+      when: [htpasswd, wpa_pass, rclone obscure, openssl passwd, 'http ']
       masks: [htpasswd -nb lin abc123!, wpa_passphrase Home abc123!x, 'http -a lin:abc123! GET x.test']
       okay: [openssl passwd -6 -stdin, htpasswd -c file lin]
     - label: password            # kinit <<< X, echo X | passwd
-      pattern: '((?:passwd|cryptsetup|kinit|sudo|vncpasswd|smbpasswd|openssl)\b[^\n]{0,80}<<<\s?["'']?)([^\s"'']{4,128})'
+      pattern: '((?:passwd|cryptsetup|kinit|sudo\s(?:-\w+\s){0,3}?(?:-\w{0,4}S|--stdin)|vncpasswd|smbpasswd|openssl)\b[^\n]{0,80}<<<\s?(?:''|"?(?!\$)))([^\s"'']{4,128})'
       gate: mixed
       when: ['<<<']
       masks: ['kinit lin@X.TEST <<< abc123!']
-      okay: ['sudo tee file <<< hello']
+      okay: ['sudo tee file <<< hello', 'sudo grep user_2 <<< "$data2"', 'openssl enc -in a <<< $data2']
     - label: password            # what puts a secret into a store of secrets
       pattern: '((?:(?:gh|glab) secret set\s[^\n]{0,80}?(?:--body|-b|--value)|aws (?:ssm put-parameter|secretsmanager \S+)\s[^\n]{0,200}?--(?:value|secret-string)|vercel env add[^\n]{0,80}?--value)[ =]["'']?)([^\s"'']{4,256})'
       gate: mixed
@@ -1610,17 +1610,23 @@ security:
       masks: ["HTTPBasicAuth('lin', 'abc123!')", 'client.login("lin", "abc123!")', 'getConnection(url, "root", "abc123!")']
       okay: ["client.login('lin', 'fast mode')"]
     - label: password            # connect("db", "lin", "X"), args = ('lin', 'X')
-      pattern: '((?:\bconnect\((?:[^()"''\n]{0,40}["''][^"''\n]{0,80}["''],\s?){2}|\bargs = \((?:["''][^"''\n]{0,80}["''],\s?){1,3}|bcrypt\.hash\w*\()b?["''])([^"''\n]{6,128})(?=["''])'
+      pattern: '((?:\bconnect\((?!["''](?:wss?|mqtts?|tcp|https?)://)(?:[^()"''\n]{0,40}["''][^"''\n]{0,80}["''],\s?){2}|\bargs = \((?:["''][^"''\n]{0,80}["''],\s?){1,3}|bcrypt\.hash\w*\()b?["''])([^"''\n]{6,128})(?=["''])'
       gate: worded
       when: [connect, args =, bcrypt]
       masks: ['connect("db", "lin", "abc12xy34")', 'bcrypt.hash("abc12xy34", 10)']
-      okay: ['connect("db", "lin", "shop")']
+      okay: ['connect("db", "lin", "shop")', "connect('ws://x', 'json', 'frames311')"]
     - label: password            # process.env.DB_PASSWORD || 'X', setdefault('DB_PASS', 'X')
-      pattern: '((?i:\w*(?:pass|passwd|password|pwd|secret|token|api_?key))["'']?[\])]?\s?(?:\|\||\?\?|,|\bor\b)\s?b?["''])([^"''\n]{6,128})(?=["''])'
+      pattern: '((?i:\w*(?:pass|passwd|password|pwd|secret|token|api_?key))["'']?[\])]?\s?(?:(?:\|\||\?\?|\bor\b)\s?b?["'']|,\s?b?["''](?!(?:[A-Z][A-Z\d_]{0,40}|[a-z_]{1,40}\d[a-z]{0,40}|[a-z_]\w{0,40}(?:[./:-][a-z_]{1,40}){1,6}\d?)["''])))([^"''\n]{6,128})(?=["''])'
       gate: mixed
       when: ['|| ', '?? ', "',", '",', 'or "', "or '"]
       masks: ["process.env.DB_PASSWORD || 'abc123!'", 'os.getenv("DB_PASS", "abc123!")']
-      okay: ["form.password || 'required'", '["password", "user_2"]']
+      okay: ["form.password || 'required'", '["password", "user_2"]', 'os.getenv("API_KEY", "API_KEY_V2")', 't("password", "form.label2")']
+    - label: password            # a word and its digit, too, where an environment is asked
+      pattern: '((?i:(?:getenv|environ\.get|\benv|setdefault)\(\s?["'']\w{0,40}(?:pass|passwd|password|pwd)["''],\s?b?["''])(?![A-Z][A-Z\d_]{0,40}["'']))([^"''\n]{6,128})(?=["''])'
+      gate: mixed
+      when: [getenv, environ, 'env(', setdefault]
+      masks: ['os.getenv("DB_PASS", "abcdef2")']
+      okay: ['os.getenv("DB_PASS", "DB_PASS_2")', 'os.getenv("DB_PASS", "required")']
     - label: password            # Password for 'https://…': X, Enter passphrase for key '…': X
       pattern: '((?i:password|passphrase) for (?:key )?(?:''[^''\n]{1,160}''|"[^"\n]{1,160}"|[\w@.-]{1,60}):\s?|(?i:password) \[\w{1,24}\]:\s?)(\S{4,128})'
       gate: mixed
@@ -1634,10 +1640,10 @@ security:
       masks: ['<td>password</td><td>abc123!</td>', '<key>Password</key> <string>abc123!</string>']
       okay: ['<td>password</td><td>required</td>']
     - label: password            # <input value="X" type="password">, {"value": "X", "key": "password"}
-      pattern: '(<input\b[^<>\n]{0,120}?\bvalue=["'']|"value"\s?:\s?")([^"''<>\n]{3,256})(?=["''][^<>\n]{0,120}?type=["'']?password|"\s?,\s?"(?:key|name)"\s?:\s?"[^"\n]{0,24}(?i:passw|secret|token|pwd))'
+      pattern: '(<input\b[^<>\n]{0,120}?\bvalue=["''](?![A-Z][a-z]+(?: [a-z]+){0,3}["''])|"value"\s?:\s?")([^"''<>\n]{3,256})(?=["''][^<>\n]{0,120}?type=["'']?password|"\s?,\s?"(?:key|name)"\s?:\s?"[^"\n]{0,24}(?i:passw(?:or)?d|secret|token|pwd)(?:[_-]?(?i:prod|dev|test|staging|live|old|new|plain|value|\d{1,2}))?")'
       when: [type=, '"value']
       masks: ['<input value="abc123" type="password">', '{"value":"abc123","key":"password"}']
-      okay: ['<input value="abc123" type="text">', '{"value":"abc123","key":"host"}']
+      okay: ['<input value="abc123" type="text">', '<input value="Sign in" type="password">', '{"value":"abc123","key":"host"}', '{"value":"15 minutes","name":"token_ttl"}']
     - label: password            # passwords: one in each line, where the one before is masked already
       pattern: '((?i:passwords?|passwd|密码|口令|logins?|credentials?|creds)[^\n]{0,16}\n(?:[^\n\ue000]{0,48}\ue000{1,60}[^\n\ue000]{0,24}\n){1,24}\s{0,8}(?:[-*•] ?)?["'']?[^\s:：="'']{1,24}["'']?\s?[:：=]\s?["'']?)([^\s\ue000"'']{4,64})(?=["'']?,?[ \t]*(?:\n|\Z))'
       gate: mixed
@@ -1667,11 +1673,11 @@ security:
       masks: ["seed phrase:\n1. aaa\n2. bbb\n3. ccc\n4. ddd\n5. eee\n6. fff\n7. ggg\n8. hhh\n9. iii\n10. jjj\n11. kkk\n12. lll", 'metamask: aaa bbb ccc ddd eee fff ggg hhh iii jjj kkk lll']
       okay: ['the wallet page is slow and the team wants it to be faster in the next release']
     - label: password            # echo X | sudo -S
-      pattern: '(echo\s(?:-n\s)?["'']?(?:[\w.-]{1,40}:)?)([^\s"''|]{4,128})(?=["'']?\s?\|\s?(?:sudo|chpasswd|passwd|docker|gh|base64|openssl))'
+      pattern: '(echo\s(?:-n\s)?["'']?(?:[\w.-]{1,40}:)?)([^\s"''|]{4,128})(?=["'']?\s?\|\s?(?:(?:sudo\s(?:-\w+\s){0,3}?)?(?:chpasswd|passwd|cryptsetup|kinit|docker login|gh|base64|openssl)|sudo\s(?:-\w+\s){0,3}?(?:-\w{0,4}S\b|--stdin)))'
       gate: plain
       when: [echo]
       masks: ['echo abc123 | sudo -S ls']
-      okay: ['echo hello | base64']
+      okay: ['echo hello | base64', 'echo build42 | sudo tee /etc/version', 'echo build42 | docker build -']
     - label: password            # auth=("user", "X")
       pattern: '(auth\s?=\s?\(?\s?["''][^"''\n]{1,64}["''],\s?["''])([^"''\n]{3,128})'
       gate: plain
@@ -2968,6 +2974,7 @@ def _nearest(key: str, base: Mapping[str, Any]) -> str:
 
 _MARK = r"\[已脱敏:([^\]\n]{1,40})\]"
 _LABEL = r"[a-z][a-z0-9_]{0,39}"       # what stands in a mark
+_COLUMNED = ("plain", "token", "mixed")
 _HOLE = "\ue000"                       # a mark, in the shadow: no value reaches across it
 _GRADES = ("plain", "token", "loose", "code", "mixed", "odd", "worded")           # how much a value must prove
 _LISTS = ("not_values", "formats", "talk", "ids", "hints", "near", "far", "says", "chinese_says", "units",
@@ -3007,7 +3014,8 @@ _BEFORE = (
 ).replace("{whose}", "(?:my|the|our|your|his|her|their|its|new)").replace("{han}", HAN)
 # What stands where a value may stand, and is a reference, a type, a path, a version or a quantity.
 _REFERENCE = (
-    r"(?ai)\$[({]|\$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+|\d)$|openssl rand|0x[0-9a-f]{40}$"
+    r"(?ai)arn:[a-z-]+:[a-z0-9-]*:|alias/[\w/-]+$|--[a-z][a-z-]*\d*$"
+    r"|\$[({]|\$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+|\d)$|openssl rand|0x[0-9a-f]{40}$"
     r"|[{\[<]|\([a-z_]+[.(]|%[({sd]|![a-z]|\.\.\.|[a-z][a-z+]{1,11}://|[@&][A-Za-z_]+$|[A-Za-z_][\w.]*[(\[]"
     r"|[A-Za-z_]+(?:\.[A-Za-z_]+)+$|(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:{part}+[/\\])+{part}*$|/[a-z]+$"
     r"|v?\d+(?:\.\d+)+(?:[-+][\w.-]+)?$"
@@ -3159,6 +3167,8 @@ class Redactor:
                 if not gate:
                     yield start, stop, label
                 elif prefix:
+                    if gate in ("odd", "worded") and self._known_name(match[0][len(prefix):]):
+                        continue                             # that one is old⏎chrome120beta2
                     force = 1 if "\n" in prefix else {":": 3, "=": 3, "是": 2, "为": 2}.get(prefix.rstrip()[-1:], 1)
                     yield from ((*span, label) for span in self._value(shadow.flat, start, gate, force, stop))
                 elif self._judged(match[0].split()[-1], gate, 1, ""):
@@ -3217,8 +3227,8 @@ class Redactor:
             lead = self._handed(between[0]) or ""
             if self._of_another(between[0], lead if lead and lead[-1] > "\x7f" else ""):
                 return []                                    # 密码改了，工单是 OPS-1234
-        if spans and kind == "line" and shadow.flat[spans[0][1]:][:1] == ":":
-            return []
+        if spans and kind == "line" and (shadow.flat[spans[0][1]:][:1] == ":" or shadow.flat[begin - 1:begin] in (",", "\t")):
+            return []                                        # a, b, token: the head of columns, which _exports reads
         before = [between.span(name) for name in ("old", "was") if between[name]]        # changed from this one to that
         return spans + [span for span in before if self._judged(shadow.flat[slice(*span)], "mixed", 1, "")]
 
@@ -3227,8 +3237,8 @@ class Redactor:
         start, stop, quoted = _quoted(flat, at)
         if not quoted and (match := _unkept(_VALUE).match(flat, start, limit)):
             stop = match.end() if match.end() == limit else start + len(_trimmed(match[0]))
-        value, rest = flat[start:stop], "" if quoted else flat[stop:stop + 12]
-        if value.isidentifier() and re.match(r"[(\[]|\s?=\s", rest):
+        value, rest = flat[start:stop], "" if quoted else flat[stop:stop + 20]
+        if value.isidentifier() and re.match(r"[(\[]|\s?=\s", rest) or rest[:1] == "(" and value.replace(".", "_").isidentifier():
             return []                                        # a call, an index, a chain of assignments
         if value and self._judged(value, grade, min(force + quoted, 4), rest):
             return [(start, stop if quoted or stop == limit else _run_end(flat, stop))]
@@ -3255,8 +3265,8 @@ class Redactor:
             return []
         start = low + match.start(1)
         value = _trimmed(shadow.flat[start:start + len(match[1])])
-        if value.isidentifier() and shadow.flat[start + len(value)] == "(" and shadow.flat[begin].isascii():
-            return []                                        # b64decode(token): a call
+        if value.isidentifier() and shadow.flat[start + len(value)] == "(" and shadow.flat[begin].isascii() or "'@" in value:
+            return []                                        # b64decode(token): a call; 'app'@'10.0.0.3' (using password: YES)
         if not self._judged(value, "mixed", 1, "") or self._of_another(shadow.low[end:end + 40], "") and not _looks_odd(value):
             return []                                        # use python3.12 for the password tool
         return [(start, start + len(value))]
@@ -3285,13 +3295,16 @@ class Redactor:
 
     def _shapes(self, value: str, rest: str) -> set[str]:
         """What a value of talk may be by its look: odd, worded, code."""
-        known = re.split("[^a-z]", value.lower(), maxsplit=1)[0] in self._names and value.replace("-", "").isalnum()
-        if known or _unkept(_ORDINARY).match(value) and not _unkept(_WORDED).fullmatch(value):
+        if self._known_name(value) or _unkept(_ORDINARY).match(value) and not _unkept(_WORDED).fullmatch(value):
             return set()
         bare = value.rstrip("#*")
         shapes = {grade for grade in ("worded", "code") if self._judged(bare if grade == "code" else value, grade, 1, rest)}
         odd = "worded" in shapes and _looks_odd(value) and not _unkept(r"[a-z]+\d[a-z]+\d+[a-z]*\Z").match(value)      # lz4fast22
         return shapes | {"odd"} if odd else shapes
+
+    def _known_name(self, value: str) -> bool:
+        """Whether a value is one of a program, a format or a device, with its number."""
+        return re.split("[^a-z]", value.lower(), maxsplit=1)[0] in self._names and value.replace("-", "").isalnum()
 
     def _handed(self, before: str) -> str | None:
         """What stands before a value and the words that hand it over, or None where nothing does."""
@@ -3339,7 +3352,8 @@ class Redactor:
                 label, grade = heads.get(n, ("", ""))
                 if grade in _GRADES:
                     start = place + len(cell) - len(cell.lstrip())
-                    yield from ((*span, label) for span in self._value(shadow.flat, start, grade, 3))
+                    yield from ((*span, label) for span in self._value(shadow.flat, start, grade, 3)
+                                if grade != "token" or _looks_random(shadow.flat[slice(*span)]))
                 place += len(cell) + 1
             above = cells
 
@@ -3348,14 +3362,15 @@ class Redactor:
         logins and databases print rows; a dump of PostgreSQL names its columns in brackets."""
         place, heads, cells_of, count = 0, dict[int, tuple[str, str]](), "", 0
         known = self._labels if 0 < shadow.low.count("\n") < 2000 else ()
-        labels = {word: (label, grade) for word, label, grade in known if grade in ("plain", "token") and word in shadow.low}
+        labels = {word: (label, grade) for word, label, grade in known if grade in _COLUMNED and word in shadow.low}
         for line in shadow.low.split("\n") if labels else ():
             cells = list(_unkept(cells_of).finditer(line)) if heads else []
             if heads and len(cells) == count:
                 for n, (label, grade) in heads.items():
                     start = place + cells[n].start() + len(cells[n][0]) - len(cells[n][0].lstrip())
                     yield from ((*span, label) for span in self._value(shadow.flat, start, grade, 3, place + cells[n].end())
-                                if span[1] <= place + cells[n].end())
+                                if span[1] <= place + cells[n].end()
+                                and (grade != "token" or _looks_random(shadow.flat[slice(*span)])))
             else:
                 heads, cells_of, count = _headings(line, labels)
             place += len(line) + 1
@@ -3371,7 +3386,7 @@ class Redactor:
                 continue
             window = shadow.low[max(0, start - 40):start]
             in_url = "://" in flat[max(0, start - 300):start].rpartition(" ")[2].rpartition("\n")[2]
-            if in_url or any(word in window for word in self._far):
+            if in_url or "arn:" in window.rpartition(" ")[2] or any(word in window for word in self._far):
                 continue
             named = any(word in window for word in self._near) and any(map(str.isdigit, token))
             if _unkept(_PUBLIC).fullmatch(token):
@@ -3417,14 +3432,17 @@ class Redactor:
             return False
         if len(low) > 1 and (low in self._formats or re.sub("[^a-z]+", "", low) in self._formats):
             return False
+        parts = low.split("-")
+        if len(parts) > 1 and digits == 1 and any(part[:-1] in self._formats and len(part) > 3 for part in parts):
+            return False                                     # oauth2-proxy
         return not (force == 1 and re.match(r"[\w.-]+=[^=]", value)) and _proven(value, grade, force, digits, rest)
 
 
 def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
     """Whether a value that has letters proves as much as its grade asks; `rest` is what follows it."""
     signed, random = not set("@#$%^&*!+=?~").isdisjoint(value), _looks_random(value)
-    if grade == "mixed" and force == 1 and re.match(r"[a-z]\w*_\w*$|.*(?:::|/)", value):
-        return False                      # PASS test_login_v2
+    if grade == "mixed" and re.match(r"[a-z]\w*_\w*$|.*(?:::|/)" if force == 1 else r"test_[a-z]\w*$", value):
+        return False                      # PASS: test_login_v2
     if grade == "mixed":                  # it speaks for itself, and is no e-mail address
         return len(value) > 5 and (digits > 0 or signed) and not re.fullmatch(r"[\w.+-]+@[\w-]+\.[\w.-]+", value)
     if grade in ("odd", "worded"):
@@ -3433,6 +3451,8 @@ def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
         return value.isalnum() and (digits > 0 and 4 <= len(value) <= 10 or force > 2 and len(value) == 4)
     if grade == "loose":                  # "key" is a common word
         return len(value) > (15 if force > 1 else 19) and random and not _unkept(_UUID).fullmatch(value.lower())
+    if grade == "token" and re.fullmatch(r"[a-z]{3,16}(?:-[a-z]{2,16})*-v\d{1,2}", value):
+        return False                      # orders-v2
     if grade == "token" and (force == 1 or digits):
         return len(value) > 5 if force > 1 else random or digits > 1 and len(value) > 7
     if grade == "token":                  # more letters than a word has
@@ -3607,7 +3627,8 @@ def _headings(line: str, labels: Mapping[str, tuple[str, str]]) -> tuple[dict[in
     for pattern in _CELLS if not copied else (_CELLS[0],):
         cells = [cell.strip(" \"'*`") for cell in _unkept(pattern).findall(copied[1] if copied else line)]
         heads = {n: labels[cell] for n, cell in enumerate(cells) if cell in labels}
-        if heads and len(cells) > 2 and all(0 < len(cell) < 32 and cell.count(" ") < 2 for cell in cells):
+        enough = len(cells) > (2 if " " in line else 1)
+        if heads and enough and all(0 < len(cell) < 32 and cell.count(" ") < 2 for cell in cells):
             return heads, _CELLS[2] if copied else pattern, len(cells)
     return {}, "", 0
 

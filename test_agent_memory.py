@@ -3263,6 +3263,56 @@ class Everywhere(unittest.TestCase):
             self.assertEqual(str(clean(text)), text)
 
 
+class InTheirPlace(unittest.TestCase):
+    """What stands where a secret may stand, and is a name, stays; beside it the secret goes."""
+
+    def test_names_stay_and_the_secret_in_their_place_goes(self) -> None:
+        for stays, goes in (
+            ('os.getenv("API_KEY", "API_KEY_V2")', 'os.getenv("DB_PASS", "karpfen7")'),
+            ('["password", "email2"]', '["password", "Karpfen73xq"]'),
+            ('t("password", "form.label2")', 't("password", "Karpfen.73xq")'),
+            ('data.get("token", "word2vec")', 'data.get("token", "Karpfen73xq")'),
+            ('{"value": "15 minutes", "name": "token_ttl"}', '{"value": "Karpfen 73 xq", "name": "DB_PASSWORD_PROD"}'),
+            ('{"value":"Enter it twice","key":"password_hint"}', '{"value":"karpfen","key":"password"}'),
+            ('<input value="Sign in" type="password">', '<input value="karpfen" type="password">'),
+            ('sudo grep root2 <<< "$data2"', "sudo -S ls <<< 'Karpfen73xq'"),
+            ("rclone sync -P remote2:bucket", "rclone obscure Karpfen73xq"),
+            ("connect('ws://x', 'json', 'mqttv311')", "connect('db', 'lin', 'Karpfen73xq')"),
+            ("client.login('lin', 'oauth2pkce')", "client.login('lin', 'Karpfen73xq')"),
+            ("pass_through=upstream2", "pass_root=upstream2"),
+            ("Access denied for user 'app'@'10.0.0.3' (using password: YES)", "Karpfen73xq (the password)"),
+            ("echo build42 | sudo tee /etc/version", "echo build42 | sudo -S ls"),
+            ("render pass is gbuffer2", "the pass is Karpfen73xq"),
+            ("PASS: test_parser_v2", "PASS: Karpfen73xq"),
+            ("service key: orders-v2", "service key: a1b2c3d4e5"),
+            ("auth: oauth2-proxy v7.6.0", "auth: oauth2karpfen73xq"),
+            ("KMS key arn:aws:kms:eu-west-1:123456789012:key/3f2a7c11-9b4e-4d11-a0aa-5b6c7d8e9f01", "key a1B2c3D4e5F6a1B2c3D4"),
+            ("encryption key alias/prod-2026", "encryption key a1b2c3d4e5"),
+            ("that one is old\nchrome120beta2", "that one is old\nkarpfen73xq9"),
+            ("pin GPIO17 to the relay", "pin 4821"), ("GPIO pin is 1027", "the pin is 1027"),
+            ("pin 8080 in the firewall", "pin 8080 for the card"), ("校验码是 crc16ccitt", "校验码是 k16xq9"),
+            ("密码学课程是 CS255", "密码是 CS255"), ("验证码通道换成 aliyun2", "验证码换成 48213"),
+            ("pw = playwright", "pw = karpfen"), ("pw = p.chromium.launch2()", "pw = p.chromium.launch2"),
+            ("log in at /signin2", "log in with lin / karpfen73"), ("pass --retries3 to it", "pass Karpfen73xq to it"),
+        ):
+            with self.subTest(stays):
+                self.assertEqual(clean(stays), stays)
+            with self.subTest(goes):
+                self.assertNotEqual(clean(goes), goes)
+
+    def test_a_column_of_tokens_is_one_of_random_values(self) -> None:
+        for text in ("id,name,token\n1,a,1523\n2,b,480", "model,token,score\nqwen2.5,cl100k2,0.83",
+                     "field,type,password\nlogin,form,bcrypt12",
+                     "name  type  secret\ndb    tls   wildcard-tls-2026", "| field | token |\n|---|---|\n| model | cl100k_base |"):
+            with self.subTest(text):
+                self.assertEqual(clean(text), text)
+        for text, kept in (("id,name,token\n1,a,8f3a91c2\n2,b,480", "1,a,[已脱敏:token]\n2,b,480"),
+                           ("user,pass\nlin,Karpfen73xq", "lin,[已脱敏:password]"),
+                           ("| field | token |\n|---|---|\n| model | 8f3a91c2 |", "| model | [已脱敏:token] |")):
+            with self.subTest(text):
+                self.assertTrue(clean(text).endswith(kept), clean(text))
+
+
 class FixedPoints(unittest.TestCase):
     """Cleaning twice changes nothing, whatever the text."""
 

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     K = TypeVar("K", int, str)           # what texts are known by
     Span = tuple[int, int]
     Found = tuple[int, int, str]
+    Label = tuple[str, str, str]
     Lengths = list[tuple[int, set[str]]]
     _Gate = tuple[frozenset[str], list[str]]
     Lookup = Callable[[str], str | None]
@@ -1333,7 +1334,7 @@ security:
   # What the value belongs to when it stands right before the hand, or right behind the word: password policy, 工单是 …
   others: [id, ids, uid, uuid, sid, session, request, trace, device, serial, sku, order, name, ticket, issue, pr, commit, branch, build, version, release, tag, error, file, path, page, sheet, host, server, port, model, policy, hash, hashes, hashing, field, column, table, check, test, tests, tool, manager, rule, module, function, component, endpoint, api, algorithm, job, run, prompt, prompts, detection, service, dialog, form, alert, hint, length, strength, rotation, line, step, room, group, role, username, user name, login, account, 账号, 账户, 帐号, 用户, 登录, 登陆, 工单, 版本, 分支, 错误码, 返回码, 编号, 单号, 订单, 会话, 设备, 序列号, 工号, 用户名, 登录名, 型号, 文件, 接口, 端口, 主机, 策略, 模块, 字段, 哈希, 算法, 服务, 校验, 加密, 过期时间, 有效期, firmware, expiry, 页, 表, 组件, 库, 问题, 管理器, 输入框, 提示, 测试, 相关, 脚, 格式, 样式, 通道, 渠道, 学课]
   # Beginnings of strings of talk whose number is a version or a count.
-  names: [alpine, android, angular, ansible, bitwarden, build, busybox, centos, chip, chrome, chromium, clang, claude, cuda, cypress, debian, deepseek, django, docker, electron, error, eslint, excel, fedora, ffmpeg, firefox, float, gitlab, gpio, group, gzip, host, http, input, int, ipad, iphone, issue, java, jdk, jest, junit, keepass, keycloak, kubernetes, linux, llama, macbook, macos, maven, mongo, mysql, nginx, node, nvme, openssh, openssl, oracle, output, page, paseto, pg, php, playwright, pod, port, postgres, postgresql, psql, pytest, python, qwen, rails, react, redis, release, rev, rhel, room, rtl, safari, server, sheet, sprint, ssh, step, systemd, task, ticket, ubuntu, uid, uint, version, vue, webpack, windows, winrar, worker, zod, zstd]
+  names: [alpine, android, angular, ansible, bitwarden, build, busybox, centos, chip, chrome, chromium, clang, claude, cuda, cypress, debian, deepseek, django, docker, electron, error, eslint, excel, fedora, ffmpeg, firefox, float, gitlab, gpio, group, gzip, host, http, input, int, ipad, iphone, issue, java, jdk, jest, junit, keepass, keycloak, kubernetes, linux, llama, macbook, macos, maven, mongo, mysql, nginx, node, nvme, openssh, openssl, oracle, output, page, paseto, php, playwright, pod, port, postgres, postgresql, psql, pytest, python, qwen, rails, react, redis, release, rev, rhel, room, rtl, safari, server, sheet, sprint, ssh, step, systemd, task, ticket, ubuntu, uid, uint, version, vue, webpack, windows, winrar, worker, zod, zstd]
 
   # Parts of a beginning that give a token of an unknown vendor away: acme_live_…
   hints: [key, api, pat, tok, token, secret, live, auth, oauth, sk, test, priv, pw, prod]
@@ -1597,12 +1598,6 @@ security:
       when: [password, passwd, pwd, 密码, 口令]
       masks: ['password: <abc12xy34>', '密码：{abc12xy34}']
       okay: ['password: <your-password>', 'password: {password_1}']
-    - label: password            # INSERT INTO users (name, password) VALUES ('lin', 'X')
-      pattern: '((?i:insert into\s[^\n;]{0,200}?(?:passw|pwd|secret|token|users?\b)[^\n;]{0,200}?\bvalues\s?\()[^\n;]{0,300}["''])([^"''\n]{6,128})(?=["''])'
-      gate: worded
-      when: [insert into]
-      masks: ["INSERT INTO users (name, password) VALUES ('lin', 'abc12xy34');"]
-      okay: ["INSERT INTO users (name, city) VALUES ('lin', 'Oslo');"]
     - label: password            # login("lin", "X"), SetBasicAuth, getConnection
       pattern: '((?:[Bb]asic_?[Aa]uth|\.login|\.authenticate|getConnection|create_superuser|create_user|[Cc]redential)\((?:[^()"''\n]{0,80}["''][^"''\n]{0,80}["''],\s?){1,3}b?["''])([^"''\n]{4,128})(?=["'']\s?\))'
       gate: mixed
@@ -1616,7 +1611,7 @@ security:
       masks: ['connect("db", "lin", "abc12xy34")', 'bcrypt.hash("abc12xy34", 10)']
       okay: ['connect("db", "lin", "shop")', "connect('ws://x', 'json', 'frames311')"]
     - label: password            # process.env.DB_PASSWORD || 'X', setdefault('DB_PASS', 'X')
-      pattern: '((?i:\w*(?:pass|passwd|password|pwd|secret|token|api_?key))["'']?[\])]?\s?(?:(?:\|\||\?\?|\bor\b)\s?b?["'']|,\s?b?["''](?!(?:[A-Z][A-Z\d_]{0,40}|[a-z_]{1,40}\d[a-z]{0,40}|[a-z_]\w{0,40}(?:[./:-][a-z_]{1,40}){1,6}\d?)["''])))([^"''\n]{6,128})(?=["''])'
+      pattern: '((?i:pass|passwd|password|pwd|secret|token|api_?key)["'']?[\])]?\s?(?:(?:\|\||\?\?|\bor\b)\s?b?["'']|,\s?b?["''](?!(?:[A-Z][A-Z\d_]{0,40}|[a-z_]{1,40}\d[a-z]{0,40}|[a-z_]\w{0,40}(?:[./:-][a-z_]{1,40}){1,6}\d?)["''])))([^"''\n]{6,128})(?=["''])'
       gate: mixed
       when: ['|| ', '?? ', "',", '",', 'or "', "or '"]
       masks: ["process.env.DB_PASSWORD || 'abc123!'", 'os.getenv("DB_PASS", "abc123!")']
@@ -1645,7 +1640,7 @@ security:
       masks: ['<input value="abc123" type="password">', '{"value":"abc123","key":"password"}']
       okay: ['<input value="abc123" type="text">', '<input value="Sign in" type="password">', '{"value":"abc123","key":"host"}', '{"value":"15 minutes","name":"token_ttl"}']
     - label: password            # passwords: one in each line, where the one before is masked already
-      pattern: '((?i:passwords?|passwd|密码|口令|logins?|credentials?|creds)[^\n]{0,16}\n(?:[^\n\ue000]{0,48}\ue000{1,60}[^\n\ue000]{0,24}\n){1,24}\s{0,8}(?:[-*•] ?)?["'']?[^\s:：="'']{1,24}["'']?\s?[:：=]\s?["'']?)([^\s\ue000"'']{4,64})(?=["'']?,?[ \t]*(?:\n|\Z))'
+      pattern: '((?i:passwords?|passwd|密码|口令|logins?|credentials?|creds)[^\n\ue000]{0,16}\n(?:[^\n\ue000]{0,48}\ue000{1,60}[^\n\ue000]{0,24}\n){1,24}\s{0,8}(?:[-*•] ?)?["'']?[^\s:：="'']{1,24}["'']?\s?[:：=]\s?["'']?)([^\s\ue000"'']{4,64})(?=["'']?,?[ \t]*(?:\n|\Z))'
       gate: mixed
       when: ["\ue000"]
       masks: ["passwords:\n  dev: [已脱敏:password]\n  prod: abc123!", "密码\n- 测试：[已脱敏:password]\n- 生产：abc123!"]
@@ -3032,6 +3027,11 @@ _ARMOUR = (r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY[A-Z ]*-----"
            r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END[^-]{0,72}-----"
            r"|(?:(?:[\s>|]|\\+[nr])*(?:[A-Z][\w-]+: [^\n]{1,200}|[A-Za-z0-9+/=]{16,}))*[A-Za-z0-9+/]*=*)")
 _SELDOM, _LONG = 32, 4000            # texts of a process until words are sorted by how they begin; characters of a text
+# An INSERT up to its first row, tables without named columns that hold passwords, and one value of a row.
+_INSERT = r"insert (?:ignore )?into\s{1,4}([^\s(;]{1,100})\s{0,4}(\([^()\n;]{1,1000}\))?\s{0,4}values\s{0,4}\("
+_PEOPLE = r"(?:user|account|member|admin|login|credential|secret|passw\w{0,10}|pwd)s?\W?\Z"
+_CELL = (r"\s{0,8}(?:[Nb]?'(?P<text>(?:[^'\\]|''|\\.){0,2000})'|\"(?P<said>(?:[^\"\\]|\\.){0,2000})\""
+         r"|[^,()'\";]{0,200}(?:\([^()\n]{0,200}\))?)\s{0,8}(?P<end>[,)])")
 # What a text with a value of talk has; the value; what looks like one and is a path, host, address, ticket, commit, error or
 # quantity; a word with its number.
 _MIXED = r"\d(?:\d{3}|[A-Za-z#*!@$%&^]|(?<=[A-Za-z#*!@$%&^-]\d))"
@@ -3060,12 +3060,12 @@ class Shadow(Record):
     flat: str
     low: str
     origin: list[int] | None
-    pairs: Set[str] = frozenset()            # of the characters of low, and these; none where nobody counted them
+    pairs: Set[str] = frozenset()            # of the characters of low, and these; threes of a long text; none where nobody counted
 
 
 class Among:
     """Which of many words stand in a text: where the pairs of its characters are known, those alone are looked for that begin
-    with one."""
+    with one; in a long text, those that begin and end with three of its characters."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words, self._starts = words, dict[str, list[int]]()
@@ -3074,6 +3074,9 @@ class Among:
         """The places in the list of the words that a text holds, in their order."""
         if not pairs:
             return [at for at, word in enumerate(self._words) if word in text]
+        if len(text) > _LONG:
+            return [at for at, word in enumerate(self._words)
+                    if (len(word) < 3 or word[:3].lower() in pairs and word[-3:].lower() in pairs) and word in text]
         if not self._starts:
             starts: dict[str, list[int]] = {}
             for at, word in enumerate(self._words):
@@ -3145,14 +3148,19 @@ class Redactor:
     def _spans(self, text: str) -> list[Found]:
         """Where the secrets are, in the text's own positions, sorted and apart."""
         shadow, self._cleaned = _shadow(text), self._cleaned + 1
-        if self._cleaned > _SELDOM and len(text) <= _LONG:             # to sort words by how they begin pays for many texts
-            shadow = replace(shadow, pairs={*shadow.low, *map(add, shadow.low, shadow.low[1:])})
+        low, twos = shadow.low, map(add, shadow.low, shadow.low[1:])
+        if len(low) > _LONG:                                           # words are looked for in half the time
+            shadow = replace(shadow, pairs={*map(add, twos, low[2:])})
+        elif self._cleaned > _SELDOM:                                  # to sort words by how they begin pays for many texts
+            shadow = replace(shadow, pairs={*low, *twos})
         found = [(i, i + len(form), "secret") for form in self._known for i in _places(form, shadow.flat)]
         if "-----BEGIN" in shadow.flat:
             found += [(*block.span(), "private_key") for block in _unkept(_ARMOUR).finditer(shadow.flat)]
         cues = frozenset([self._cues[at] for at in self._cued(shadow.low, shadow.pairs)])
-        found += [*self._ruled(shadow, cues), *self._begun(shadow), *self._labelled(shadow), *self._told(shadow, cues),
-                  *self._columns(shadow), *self._exports(shadow), *self._random(shadow)]
+        announced = [self._labels[at] for at in self._announced(shadow.low, shadow.pairs)]
+        found += [*self._ruled(shadow, cues), *self._begun(shadow), *self._labelled(shadow, announced), *self._told(shadow, cues),
+                  *self._columns(shadow, announced), *self._exports(shadow, announced), *self._inserted(shadow, announced),
+                  *self._random(shadow)]
         return _apart([*found, *_personal(shadow.flat)] if self._personal else found, shadow)
 
     def _ruled(self, shadow: Shadow, cues: Set[str]) -> Iterator[Found]:
@@ -3188,10 +3196,10 @@ class Redactor:
                     free = _wrapped(flat, _run_end(flat, i + len(start) + len(tail)))
                     yield i, free, label
 
-    def _labelled(self, shadow: Shadow) -> Iterator[Found]:
+    def _labelled(self, shadow: Shadow, announced: list[Label]) -> Iterator[Found]:
         """Values a label announces, after it or else before it; the longest label wins."""
         seen, low = set[int](), shadow.low
-        for word, label, grade in [self._labels[at] for at in self._announced(low, shadow.pairs)]:
+        for word, label, grade in announced:
             free = last = 0
             for i in _places(word, low):
                 end, room, before = i + len(word), i - last, shadow.flat[i - 1:i]
@@ -3278,7 +3286,13 @@ class Redactor:
         told_by = [entry for entry in self._told_by if not cues.isdisjoint(entry[0])]
         if not told_by or not _unkept(_MIXED).search(shadow.flat):
             return
+        places = sorted([place for words, *_ in told_by for word in words if word in cues for place in _places(word, shadow.low)])
         for match in _unkept(_TOLD).finditer(shadow.flat):
+            near = bisect_left(places, match.start() - 190)          # of a dump a line in a thousand has one
+            if near == len(places) or places[near] > match.end() + 60:
+                continue
+            if not any(map(str.isdigit, match[0])):
+                continue
             value = _trimmed(match[0].removeprefix("->").lstrip(":>=/"))
             called = shadow.flat[match.end():match.end() + 1] in ("(", "[")
             if called or not 4 <= len(value) <= 64 or not any(map(str.isdigit, value)):
@@ -3336,10 +3350,10 @@ class Redactor:
         said = f"{said}\0{_unkept(_STOP_AT).split(rest, 1)[0]}"
         return any(_last_place(said, (turn,)) >= 0 for turn in self._turns if turn in said)
 
-    def _columns(self, shadow: Shadow) -> Iterator[Found]:
+    def _columns(self, shadow: Shadow, announced: list[Label]) -> Iterator[Found]:
         """Cells under a heading that is a label, in tables drawn with bars."""
         lines = shadow.low.split("\n") if "|" in shadow.low and "--" in shadow.low else []
-        labels = [entry for entry in reversed(self._labels) if entry[0] in shadow.low] if lines else []
+        labels = announced[::-1] if lines else []
         place, heads, above = 0, dict[int, tuple[str, str]](), list[str]()
         for line in lines:
             cells = line.split("|")
@@ -3357,12 +3371,11 @@ class Redactor:
                 place += len(cell) + 1
             above = cells
 
-    def _exports(self, shadow: Shadow) -> Iterator[Found]:
+    def _exports(self, shadow: Shadow, announced: list[Label]) -> Iterator[Found]:
         """Cells under a heading that is a label, in lines parted by commas, semicolons, tabs or several blanks, as browsers export
         logins and databases print rows; a dump of PostgreSQL names its columns in brackets."""
         place, heads, cells_of, count = 0, dict[int, tuple[str, str]](), "", 0
-        known = self._labels if 0 < shadow.low.count("\n") < 2000 else ()
-        labels = {word: (label, grade) for word, label, grade in known if grade in _COLUMNED and word in shadow.low}
+        labels = {word: (label, grade) for word, label, grade in announced if grade in _COLUMNED and "\n" in shadow.low}
         for line in shadow.low.split("\n") if labels else ():
             cells = list(_unkept(cells_of).finditer(line)) if heads else []
             if heads and len(cells) == count:
@@ -3372,8 +3385,31 @@ class Redactor:
                                 if span[1] <= place + cells[n].end()
                                 and (grade != "token" or _looks_random(shadow.flat[slice(*span)])))
             else:
-                heads, cells_of, count = _headings(line, labels)
+                heads, cells_of, count = _headings(line, labels) if any(map(line.__contains__, labels)) else ({}, "", 0)
             place += len(line) + 1
+
+    def _inserted(self, shadow: Shadow, announced: list[Label]) -> Iterator[Found]:
+        """Strings that an INSERT puts under a column that is a label; where it names no columns, into a table of people, those
+        behind the first that look like a password."""
+        statements = _unkept(_INSERT).finditer(shadow.low) if "insert " in shadow.low else ()
+        for statement in statements:
+            columns = [column.strip(" `\"'[]\n") for column in (statement[2] or "").strip("()").split(",")]
+            heads = {n: next(((label, grade) for word, label, grade in announced if column.endswith(word)), ("", ""))
+                     for n, column in enumerate(columns) if column}
+            people = not heads and _unkept(_PEOPLE).search(statement[1])
+            at, n, strings = statement.end(), 0, 0
+            while (heads or people) and (cell := _unkept(_CELL).match(shadow.flat, at)):
+                kind, (label, grade) = "said" if cell["said"] else "text", heads.get(n, ("", ""))
+                value = cell[kind] or ""
+                if people and strings and not self._known_name(value) and self._judged(value, "worded", 1, ""):
+                    yield *cell.span(kind), "password"
+                elif grade in _GRADES and self._judged(value, grade, 4, "") and (grade != "token" or _looks_random(value)):
+                    yield *cell.span(kind), label
+                at, n, strings = cell.end(), n + 1, strings + bool(value)
+                if cell["end"] == ")":
+                    if not (following := _unkept(r"\s{0,8},\s{0,8}\(").match(shadow.flat, at)):
+                        break
+                    at, n, strings = following.end(), 0, 0
 
     def _random(self, shadow: Shadow) -> Iterator[Found]:
         """Long random tokens nobody named; digests and UUIDs only beside a word such as 令牌."""
@@ -3425,33 +3461,33 @@ class Redactor:
         if not digits + letters or filler or _unkept(_REFERENCE).match(value):
             return False
         if not letters:
-            return _number(value, grade, force) and not re.match(self._units, rest)
-        low, pieces = value.lower(), {piece.lower() for piece in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", value)}
+            return _number(value, grade, force) and not _unkept(self._units).match(rest)
+        low, pieces = value.lower(), {piece.lower() for piece in _unkept(r"[A-Z]?[a-z]+|[A-Z]+").findall(value)}
         sentence = " " in value and len(pieces & self._talk) * 2 >= len(pieces)
         if sentence or pieces <= (self._formats if digits else self._talk):
             return False
-        if len(low) > 1 and (low in self._formats or re.sub("[^a-z]+", "", low) in self._formats):
+        if len(low) > 1 and (low in self._formats or _unkept("[^a-z]+").sub("", low) in self._formats):
             return False
         parts = low.split("-")
         if len(parts) > 1 and digits == 1 and any(part[:-1] in self._formats and len(part) > 3 for part in parts):
             return False                                     # oauth2-proxy
-        return not (force == 1 and re.match(r"[\w.-]+=[^=]", value)) and _proven(value, grade, force, digits, rest)
+        return not (force == 1 and _unkept(r"[\w.-]+=[^=]").match(value)) and _proven(value, grade, force, digits, rest)
 
 
 def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
     """Whether a value that has letters proves as much as its grade asks; `rest` is what follows it."""
     signed, random = not set("@#$%^&*!+=?~").isdisjoint(value), _looks_random(value)
-    if grade == "mixed" and re.match(r"[a-z]\w*_\w*$|.*(?:::|/)" if force == 1 else r"test_[a-z]\w*$", value):
+    if grade == "mixed" and _unkept(r"[a-z]\w*_\w*$|.*(?:::|/)" if force == 1 else r"test_[a-z]\w*$").match(value):
         return False                      # PASS: test_login_v2
     if grade == "mixed":                  # it speaks for itself, and is no e-mail address
-        return len(value) > 5 and (digits > 0 or signed) and not re.fullmatch(r"[\w.+-]+@[\w-]+\.[\w.-]+", value)
+        return len(value) > 5 and (digits > 0 or signed) and not _unkept(r"[\w.+-]+@[\w-]+\.[\w.-]+").fullmatch(value)
     if grade in ("odd", "worded"):
         return _looks_odd(value) or grade == "worded" and _unkept(_WORDED).fullmatch(value) is not None
     if grade == "code":
         return value.isalnum() and (digits > 0 and 4 <= len(value) <= 10 or force > 2 and len(value) == 4)
     if grade == "loose":                  # "key" is a common word
         return len(value) > (15 if force > 1 else 19) and random and not _unkept(_UUID).fullmatch(value.lower())
-    if grade == "token" and re.fullmatch(r"[a-z]{3,16}(?:-[a-z]{2,16})*-v\d{1,2}", value):
+    if grade == "token" and _unkept(r"[a-z]{3,16}(?:-[a-z]{2,16})*-v\d{1,2}").fullmatch(value):
         return False                      # orders-v2
     if grade == "token" and (force == 1 or digits):
         return len(value) > 5 if force > 1 else random or digits > 1 and len(value) > 7
@@ -3497,7 +3533,7 @@ def _looks_odd(value: str) -> bool:
     """Whether a string looks like a password and like nothing else that people write."""
     if _unkept(_ORDINARY).match(value) or len(value) < 6:
         return False
-    digits, pieces = sum(map(str.isdigit, value)), re.findall(r"[A-Za-z]+|\d+", value)
+    digits, pieces = sum(map(str.isdigit, value)), _unkept(r"[A-Za-z]+|\d+").findall(value)
     if not set("@#$%^&*!").isdisjoint(value):
         return digits > 0 and sum(map(str.isalpha, value)) > 1
     return value.isalnum() and len(value) > 7 and len(pieces) > 2 and digits > 1 and not value.isupper()
@@ -3559,8 +3595,8 @@ def _number(value: str, grade: str, force: int) -> bool:
 
 def _looks_random(text: str) -> bool:
     """Whether a stretch of it mixes letters and digits, or is longer than words are."""
-    for piece in re.findall(r"[A-Za-z0-9]{8,}", text):
-        if len(re.findall(r"[A-Za-z]+|\d+", piece)) > 2:
+    for piece in _unkept(r"[A-Za-z0-9]{8,}").findall(text):
+        if len(_unkept(r"[A-Za-z]+|\d+").findall(piece)) > 2:
             return True
         long = piece.isupper() or piece.islower() and len(piece) > 19 or len(_unkept(_RUNS).findall(piece)) * 3 > len(piece)
         if long and len(piece) > 15 and len(set(piece)) > 6 and not piece.isdigit():

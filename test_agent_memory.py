@@ -3300,6 +3300,36 @@ class InTheirPlace(unittest.TestCase):
             with self.subTest(goes):
                 self.assertNotEqual(clean(goes), goes)
 
+    def test_an_insert_is_read_by_its_columns(self) -> None:
+        for text, kept in (
+            ("INSERT INTO users (name, password) VALUES ('lin', 'karpfen');", "('lin', '[已脱敏:password]');"),
+            ("insert into `app`.`logins` (`id`, `pwd`, `kind`) values (1, 'karpfen', 'x'), (2, 'o''karpfen', NULL)",
+             "(1, '[已脱敏:password]', 'x'), (2, '[已脱敏:password]', NULL)"),
+            ("INSERT INTO users VALUES (1,'lin9183','a@b.test','Karpfen73xq',now()),\n"
+             "(2,'eva9183','c@d.test','karpfen9183',now());",
+             "(1,'lin9183','a@b.test','[已脱敏:password]',now()),\n"
+             "(2,'eva9183','c@d.test','[已脱敏:password]',now());"),
+            ('INSERT INTO users (name, password) VALUES ("lin", "karpfen")', '("lin", "[已脱敏:password]")'),
+        ):
+            with self.subTest(text):
+                self.assertTrue(clean(text).endswith(kept), clean(text))
+        for text in ("INSERT INTO tokens (kind, model) VALUES ('prompt', 'gpt4turbo0125'), ('x', 'karpfen9183')",
+                     "INSERT INTO users (name, city) VALUES ('lin', 'Karpfen73xq')",
+                     "INSERT INTO orders VALUES (1, 'a', 'Karpfen73xq')",
+                     "INSERT INTO users VALUES (1, 'lin', 'Firefox115', '2026-11-30')"):
+            with self.subTest(text):
+                self.assertEqual(clean(text), text)
+
+    def test_a_long_export_is_masked_to_its_end(self) -> None:
+        rows = "\n".join(f"https://s{n}.test,lin,Karpfen{n}xq" for n in range(1000, 4000))
+
+        self.assertEqual(str(clean(f"site,user,password\n{rows}")).count("[已脱敏:password]"), 3000)
+
+    def test_settings_beside_a_password_are_no_list_of_passwords(self) -> None:
+        text = "DB_PASSWORD=[已脱敏:password]\nREDIS_URL=redis7:6379\nLOG_FORMAT=json2lines"
+
+        self.assertEqual(clean(text), text)
+
     def test_a_column_of_tokens_is_one_of_random_values(self) -> None:
         for text in ("id,name,token\n1,a,1523\n2,b,480", "model,token,score\nqwen2.5,cl100k2,0.83",
                      "field,type,password\nlogin,form,bcrypt12",

@@ -1296,7 +1296,7 @@ security:
       words: [public key, primary key, foreign key, partition key, sort key, cache key, idempotency key, hot key, shortcut key, object key, s3 key, row key, group key, map key, dedup key, routing key name, render pass, first pass, second pass, shadow pass, depth pass, forward pass, backward pass, shader pass, compute pass, gpio pin, spi pin, data pin, adc pin, led pin, 公钥, 主键, 外键, next token, page token, next page token, max tokens, csrf error, author, 关键, 会话]
 
   # Not values: a string made of these words alone is talk, not a secret.
-  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, done, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, playwright, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours]
+  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, ask, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, done, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, playwright, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours, am, against, between, characters, charset, could, did, digits, do, does, down, during, even, fields, hashes, he, into, letters, lowercase, many, might, most, numbers, off, over, plus, she, such, symbols, than, they, under, uppercase, users, we, would]
   # What says that a value follows; a Chinese one stands at most eight characters after its label.
   says: [which, is, was, are, will, should, has, have, be, been, now, still, currently, just, set, reset, changed, updated, rotated, to, as, equals, called, ist, lautet, es, est]
   chinese_says: [是, 为, 成, 叫, 填, 設為, 就设, 设了, 选了, 如下, は]
@@ -1715,7 +1715,7 @@ security:
       masks: ['WIFI:S:Home;T:WPA;P:abc123abc;;']
       okay: ['WIFI:S:Home;T:nopass;;']
     - label: password            # of an application: four times four letters
-      pattern: '((?i:app(?:lication)?[ -](?:specific )?password|app ?密码|应用(?:专用)?密码|专用密码)(?:\s?(?:是|为|is|[:：=])\s?|\s)["''`]?)([a-z]{4}(?:-[a-z]{4}){3}|(?=[a-z ]{0,15}(?<![a-z])[b-df-hj-np-tv-z]{4}(?![a-z]))[a-z]{4}(?: [a-z]{4}){3})(?![a-z-])'
+      pattern: '((?i:app(?:lication)?[ -](?:specific )?password|app ?密码|应用(?:专用)?密码|专用密码)(?:\s?(?:是|为|is|[:：=])\s?|\s)["''`]?)([a-z]{4}(?:-[a-z]{4}){3}|(?:(?<=密码 )|(?=[a-z ]{0,15}(?<![a-z])[b-df-hj-np-tv-z]{4}(?![a-z])))[a-z]{4}(?: [a-z]{4}){3})(?![a-z-])'
       when: [password, 密码]
       masks: [app password abcd efgh ijkl mnpq, '应用专用密码：abcd-efgh-ijkl-mnop']
       okay: [the app password must have been kept]
@@ -3018,6 +3018,7 @@ _REFERENCE = (
     r"|\d[\d.,]*(?:k|m|g|b|s|h|d|ms|kb|mb|gb|px|min|bits?|chars?|days?|tokens?)$"
     r"|\d{4}-\d\d?-\d\d?(?:t[\d:.z+-]*)?$"
 ).replace("{part}", r"[^\s!-,/:-@\[-^`{-~]")     # letters of any alphabet, digits, _, -, .
+_PASSAGE = r"(?a:((?:[A-Za-z]{2,16}|\d{1,6})(?: (?:[A-Za-z]{2,16}|\d{1,6})){2,9}[!#$%*?]?)(?=[ \t]*(?:[.,;，。；)）\n]|\Z)))"
 _CHARACTERS = rf"({HAN}{{2,10}})([A-Za-z0-9@#$%!*_.-]{{2,16}})?(?!\w)"
 _INFLECTED = r".+(?:ed|ing|ly|[ai]ble|ive|ous|ful|less|ary|ory|[ae]nt|al|ic|ish|n't|ry)$"
 _KNOWN = (_MARK + r"|;base64,[A-Za-z0-9+/=]+|ssh-[a-z0-9-]+ AAAA[A-Za-z0-9+/=]+|sha(?:256|384|512)[-:][A-Za-z0-9+/=]+"
@@ -3226,6 +3227,8 @@ class Redactor:
         if kind == "cell" and _ruling(shadow.low[at:at + 800].partition("\n")[2].partition("\n")[0]):
             return []                                        # the head of a table: _columns reads down
         force = _FORCE[kind]
+        if grade == "plain" and (words := self._words_of(shadow.flat, at, kind, f"{shadow.low[begin:end]}{between[0]}")):
+            return [words]
         if kind == "says" and sum("一" <= c <= "鿿" for c in between[0]) > 4:
             force = 1
         elif kind == "blank" and shadow.flat[max(0, begin - 30):begin].rpartition(" ")[2].startswith("--"):
@@ -3250,9 +3253,26 @@ class Redactor:
             return []                                        # a call, an index, a chain of assignments
         if value and self._judged(value, grade, min(force + quoted, 4), rest):
             return [(start, stop if quoted or stop == limit else _run_end(flat, stop))]
+        verse = value.replace(" ", "")
+        if grade == "plain" and quoted and force > 1 and len(verse) > 4 and min(verse) > "一" and max(verse) < "鿿":
+            return [(start, stop)] if sum(map(self._chinese_talk.__contains__, verse)) * 10 <= len(verse) * 3 else []
         if grade == "plain" and force > 1 and flat[start:start + 1] > "一" and flat[start] not in self._chinese_talk:
             return self._chinese(flat, start, stop, quoted)
         return []
+
+    def _words_of(self, flat: str, at: int, kind: str, said: str) -> Span | None:
+        """The span of a passphrase of several words that stands in no quotes, which a sentence would not; else none."""
+        if kind in ("blank", "cell") or kind == "line" and not _unkept(r"(?:phrase|短语).*:").search(said):
+            return None
+        if not (match := _unkept(_PASSAGE).match(flat, at)):
+            return None
+        words = match[1].lower().split(" ")
+        talk = sum(word in self._talk or _unkept(r".{3,}(?:ed|ing|ly|[ai]ble|less)$").match(word) is not None for word in words)
+        numbered = any(word[0].isdigit() for word in words)
+        pointed = words[0] in ("see", "ask", "in", "use", "same", "check", "must", "the")            # to where it is
+        if pointed or talk > (kind == "assign" and len(words) > 3) or len(words) < 4 and not numbered:
+            return None
+        return match.span(1)
 
     def _chinese(self, flat: str, start: int, stop: int, quoted: bool) -> list[Span]:
         """A Chinese value: 青山绿水7504, or four to eight characters that are not talk."""

@@ -3263,6 +3263,30 @@ class Everywhere(unittest.TestCase):
             self.assertEqual(str(clean(text)), text)
 
 
+class Masking(unittest.TestCase):
+    """Tables of texts, parted by | and line ends; ⏎ is a line end, and a secret stands between « and »."""
+
+    def gone(self, table: str) -> None:
+        """All that stands between « and » is a mark, and nothing else is."""
+        for raw in _rows(table):
+            with self.subTest(raw):
+                kept = re.split("«[^»]*»", raw)
+                found = str(clean(raw.replace("«", "").replace("»", "")))
+
+                self.assertEqual(re.split(r"\[已脱敏:\w+\]", found), kept)
+                self.assertEqual(clean(found), found)
+
+    def stay(self, table: str) -> None:
+        """Nothing is masked."""
+        for text in _rows(table):
+            with self.subTest(text):
+                self.assertEqual(clean(text), text)
+
+
+def _rows(table: str) -> list[str]:
+    return [row.strip().replace("⏎", "\n").replace("¦", "|") for row in re.split(r"[|\n]", table) if row.strip()]
+
+
 class InTheirPlace(unittest.TestCase):
     """What stands where a secret may stand, and is a name, stays; beside it the secret goes."""
 
@@ -3341,6 +3365,25 @@ class InTheirPlace(unittest.TestCase):
                            ("| field | token |\n|---|---|\n| model | 8f3a91c2 |", "| model | [已脱敏:token] |")):
             with self.subTest(text):
                 self.assertTrue(clean(text).endswith(kept), clean(text))
+
+
+class Wordings(Masking):
+    """A secret goes whole in the wordings that people, tools and files use, and what is worded alike stays."""
+
+    def test_passphrases_go_whole_and_sentences_stay(self) -> None:
+        self.gone("""
+            password: «correct horse battery staple»|the passphrase is «otter glides past nine chimneys»
+            app password is «abcd efgh ijkl mnop»
+            密码是“«三只 小猪 过河»”|密码短语：«otter glides past nine chimneys»|密码是 «Blue Whale 42!»
+            gmail 应用专用密码 «abcd efgh ijkl mnop»
+            wifi password: «blue whale 42 sings», ask me|passphrase:⏎  «otter glides past nine chimneys»|密码：«wo ai bei jing 88»
+        """)
+        self.stay("""
+            password: it is stored in the vault|password: minimum twelve characters please
+            密码为“首次登录后修改”|密码：见 wiki page 12
+            password: letters and digits only|passphrase is usually printed inside router lids|the password: see wiki page 12
+            password is company name plus year|the password is twelve random characters long|password: ask ops team 2
+        """)
 
 
 class FixedPoints(unittest.TestCase):

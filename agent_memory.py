@@ -1340,7 +1340,7 @@ security:
   hints: [key, api, pat, tok, token, secret, live, auth, oauth, sk, test, priv, pw, prod]
 
   # Names of formats keep their digits (SHA-256, aes-128-gcm, OAuth2).
-  formats: [adc, aes, 1password, argon, argon2i, argon2id, ascii, base, bcrypt, bit, bits, cbc, ccitt, chacha, cl100k, crc, des, ec2, ecdsa, ed, es, fido, gcm, gnd, gpio, gpt, hmac, hs, http, id, ipv, ios, jwt, k8s, keepass, latin, md, mfa, miso, mosi, mqtt, mqttv, oauth, pbkdf, pkce, pkcs, poly, ps, rc, rfc, rs, rsa, s3, scl, scrypt, sda, sha, sm, ssl, tls, totp, turbo, u2f, utf, vcc, v, ver, version, web, win, x, xchacha]
+  formats: [adc, aes, 1password, argon, argon2i, argon2id, ascii, base, bcrypt, bit, bits, cbc, ccitt, chacha, cl100k, crc, des, ec2, ecdsa, ed, es, fido, gcm, gnd, gpio, gpt, hmac, hs, http, id, ipv, ios, jwt, k8s, keepass, latin, md, mfa, miso, mosi, mqtt, mqttv, oauth, pbkdf, pkce, pkcs, poly, ps, rc, rfc, rs, rsa, s3, scl, scram, scrypt, sda, sha, sm, ssl, tls, totp, turbo, u2f, utf, vcc, v, ver, version, web, win, x, xchacha]
   # Chinese words of talk: a Chinese value that contains one is a sentence.
   talk: [的, 了, 在, 我, 你, 他, 它, 们, 由, 与, 和, 同, 请, 见, 不, 无, 未, 已, 可, 必, 须, 要, 需, 能, 会, 应, 或, 于, 至, 从, 被, 把, 将, 让, 给, 按, 用, 每, 自, 各, 其, 此, 该, 这, 那, 哪, 什, 么, 怎, 何, 谁, 吗, 呢, 吧, 啊, 位, 次, 个, 月, 日, 时, 填, 选, 空, 密, 码, 存, 储, 验, 证, 登, 录, 账, 户, 系, 统, 管, 理, 默, 认, 强, 弱, 度, 长, 格, 式, 规, 则, 如, 为, 是, 有, 没, 对, 错, 过, 期, 改, 更, 新, 旧, 后, 前, 才, 都, 就, 还, 很, 太, 所, 以, 因, 但, 并, 及, 者, 字, 符, 数, 明, 文, 加, 机, 生]
 
@@ -1522,9 +1522,9 @@ security:
       masks: [PASS_ROOT=abc123!, creds=abc123de!x]
       okay: [password_hash=bcrypt, pass_count=12, pass_through=upstream2, 'credentials: include']
     - label: password            # root:X@tcp(10.0.0.1:3306)/shop
-      pattern: '((?<![\w.-])[\w.-]{1,32}:)([^\s:/"''`]{3,128})(?=@(?:tcp|unix)\()'
+      pattern: '((?<![\w.-])[\w.-]{1,32}:)([^\s:/"''`]{3,128})(?=@(?:(?:tcp|unix)\(|/\w))'
       gate: plain
-      when: ['@tcp(', '@unix(']
+      when: ['@tcp(', '@unix(', '@/']
       masks: ['root:abc123@tcp(127.0.0.1:3306)/shop']
       okay: ['user:password@tcp(localhost:3306)/db']
     - label: password            # user:X@proxy.test:3128
@@ -1623,7 +1623,7 @@ security:
       masks: ['os.getenv("DB_PASS", "abcdef2")']
       okay: ['os.getenv("DB_PASS", "DB_PASS_2")', 'os.getenv("DB_PASS", "required")']
     - label: password            # Password for 'https://…': X, Enter passphrase for key '…': X
-      pattern: '((?i:password|passphrase) for (?:key )?(?:''[^''\n]{1,160}''|"[^"\n]{1,160}"|[\w@.-]{1,60}):\s?|(?i:password) \[\w{1,24}\]:\s?)(\S{4,128})'
+      pattern: '((?i:password|passphrase) for (?:key |user )?(?:''[^''\n]{1,160}''|"[^"\n]{1,160}"|[\w@.-]{1,60}):\s?|(?i:password) \[\w{1,24}\]:\s?)(\S{4,128})'
       gate: mixed
       when: [password for, passphrase for, 'password [']
       masks: ["Password for 'https://lin@git.test': abc123!", "Enter passphrase for key '/home/lin/.ssh/id': abc123!"]
@@ -1745,6 +1745,72 @@ security:
       when: ['vmess://', 'vless://', 'ss://', 'ssr://', 'trojan://', 'hysteria://', 'hysteria2://', 'tuic://']
       masks: ['ss://abc1abc1abc1abc1abc1abc1@a.test:8388']
       okay: ['vmess://server-of-the-example']
+    - label: password            # what a command prints that shows a secret, alone on the next line
+      pattern: '((?:(?:go)?pass show |kubectl get secrets? [^\n]{0,160}base64 -|vault (?:kv get|read) [^\n]{0,60}-field|gcloud secrets versions access |bw get (?:password|totp|notes) |security find-(?:generic|internet)-password |az keyvault secret show |op (?:read|item get) |aws (?:secretsmanager get-secret-value|ssm get-parameter) |secret-tool lookup |lpass show |heroku config:get |getpass\(|pwgen|openssl rand |wg genkey)[^\n]{0,160}\n["'']?)([^\s"'']{4,256})(?=["'']?[ \t]*(?:\n|\Z))'
+      gate: plain
+      when: [pass show, base64 -, '-field', secrets versions, bw get, 'find-generic', 'find-internet', keyvault, 'op read', op item, secretsmanager, ssm get, secret-tool, lpass, 'config:get', 'getpass(', pwgen, openssl rand, genkey]
+      masks: ["$ pass show db/prod\nabc12xy34\nuser: app", "aws ssm get-parameter --name /db\nabc123!x", "$ kubectl get secret db -o jsonpath={.data.p} | base64 -d\nabc123!x"]
+      okay: ["$ pass show db/prod\nError: db/prod is not in the password store.", "$ kubectl get secret db -o yaml\napiVersion: v1", "$ vault kv get secret/db\nmetadata"]
+    - label: password            # app/X@db:1521/SVC, app/X@//db:1521/SVC
+      pattern: '((?<![\w/.-])\w{1,31}/)([^\s/"'']{4,128})(?=@(?://)?[\w.-]{1,64}:15\d\d(?!\d))'
+      gate: mixed
+      when: [':15']
+      masks: ['app/abc@123!@//db:1521/XE']
+      okay: ['app/oracle@db:1521']
+    - label: password            # PWD={X}
+      pattern: '((?i:(?:driver|server|uid|database|dsn)=[^\n]{0,160};\s?(?:pwd|password)=\{))([^{}\n]{4,128})(?=\})'
+      gate: plain
+      when: ['pwd={', 'password={']
+      masks: ['DRIVER={ODBC Driver 18};SERVER=db;UID=sa;PWD={abc12x}']
+      okay: ['SERVER=db;PWD={password}']
+    - label: password            # sentinel auth-pass main X, ::add-mask::X, a temporary password is generated for root@localhost: X
+      pattern: '(sentinel auth-pass \S{1,64} |::add-mask::|temporary password is generated for \S{1,64}: )([^\s"'']{4,128})'
+      gate: mixed
+      when: [auth-pass, '::add-mask', temporary password]
+      masks: [sentinel auth-pass main abc123!x, '::add-mask::abc123!x']
+      okay: ['sentinel auth-pass main $P', '::add-mask::$TOKEN']
+    - label: password            # here is the password⏎X
+      pattern: '((?i:here(?:''s| is) (?:the|your)[^\n]{0,24} password[^\n]{0,30}|password (?:is )?(?:below|(?:in|on) the next line)|(?:密码|口令)(?:在|见)?(?:下面|下一行|如下))[:：。.]?[ \t]*\n\s{0,8}["''`]?)([^\s"''`]{6,64})(?=["''`]?[ \t]*(?:\n|\Z))'
+      gate: mixed
+      when: ["here is", "here's", password below, password is below, next line, 下面, 下一行, 如下]
+      masks: ["Here is the password you requested:\n\nabc123!x", "The password is in the next line\nabc123!x", "密码在下面\nabc123!x"]
+      okay: ["Here is the password policy:\nminimum twelve", "密码如下：\n必填"]
+    - label: password            # SET pw = md5('X')
+      pattern: '((?i:(?:passw\w{0,10}|pwd|pw)\s?=\s?(?:md5|sha\w{0,6}|crypt|encrypt|hash\w{0,10})\(\s?)["''])([^"''\n]{3,128})(?=["''])'
+      gate: plain
+      when: [md5(, sha, crypt(, hash]
+      masks: ["UPDATE users SET pw = md5('abc123x') WHERE id=1"]
+      okay: ["UPDATE users SET pw = md5('password')"]
+    - label: password            # page.fill('#password', 'X'), find_element("id", "password").send_keys("X")
+      pattern: '((?:\.(?:fill|type|fill_in)\(\s?["''][^\n"'']{0,60}(?i:passw(?:or)?d|passwd|pwd)[\w-]{0,16}["'']?\]?["''],\s?|(?i:passw(?:or)?d|passwd|pwd)[\w-]{0,16}["'']?\]?["'']?\)\.(?:clear\(\)\.)?(?:fill|type|send_?[kK]eys|set_?[vV]alue)\(\s?)["''])([^"''\n]{4,128})(?=["'']\s?\))'
+      gate: mixed
+      when: [fill, .type(, send_keys, sendkeys, setvalue, set_value]
+      masks: ["page.fill('#password', 'abc123!')", 'driver.find_element("id","password").send_keys("abc123!")', "cy.get('[name=password]').type('abc123!')"]
+      okay: ["page.fill('#password', 'password')", "page.fill('#email', 'lin42@x.test')", "cy.get('[name=password]').type('wrong')"]
+    - label: password            # what is sent to a prompt for a password
+      pattern: '((?i:assword|assphrase)[^\n"'']{0,8}["'']\)?;?\s{0,20}(?:\w{1,16}\.)?(?:exp_)?send(?:line)?[ (]{1,2}(?:-- )?["''])([^"''\n\\]{4,128})'
+      gate: mixed
+      when: [send]
+      masks: ['expect "assword:"; send "abc123!\r"', "child.expect('password')\nchild.sendline('abc123!')"]
+      okay: ["child.expect('login:')\nchild.sendline('lin42x')", "child.expect('password:')\nchild.sendline(password)"]
+    - label: token               # jwt.sign(payload, 'X'), Fernet(b'X'), hmac.new(b'X', …), AES.encrypt(text, 'X')
+      pattern: '((?:\bjwt\.(?:sign|encode|verify|decode)\([^\n]{0,120}?[\w})\]],\s?|\bFernet\(|\bhmac\.new\(|AES\.(?:en|de)crypt\([\w.]{1,40},\s?|pbkdf2_hmac\(["'']\w{1,10}["''],\s?)b?["''])([^"''\n]{6,128})(?=["'']\s?[,).])'
+      gate: mixed
+      when: [jwt., fernet(, hmac.new, aes., pbkdf2_hmac]
+      masks: ["jwt.sign(payload, 'abc123!')", "Fernet(b'abc123!')", 'CryptoJS.AES.encrypt(msg, "abc123!")']
+      okay: ["jwt.sign(payload, 'secret')", "jwt.sign({ id: 'u42abc' }, key, { algorithm: 'HS256' })", 'jwt.decode(t, options={"verify_signature": False})']
+    - label: password            # db.auth("app", "X"), URL.create("postgresql", "app", "X")
+      pattern: '((?:\bdb\.auth\(\s?|\bURL\.create\(\s?["''][^"''\n]{1,40}["''],\s?)["''][^"''\n]{1,64}["''],\s?["''])([^"''\n]{4,128})(?=["''])'
+      gate: mixed
+      when: [db.auth(, url.create(]
+      masks: ['db.auth("app", "abc123!")', 'URL.create("postgresql", "app", "abc123!", "db")']
+      okay: ['db.auth("app", "SCRAM-SHA-256")', 'URL.create("postgresql", "app", "password")']
+    - label: password            # ACL SETUSER lin on >X, PASSWORD elastic = X, a1 LOGIN lin X, AUTHENTICATE PLAIN lin X
+      pattern: '((?i:acl setuser \S{1,64} [^\n>]{0,40}>)|\bPASSWORD [a-z_]{2,32} = |(?<![\w.])[aA]\d{1,4} (?:LOGIN|login) \S{1,64} |AUTHENTICATE PLAIN \S{1,64} |auth attempt [\w.@-]{1,64}:)["'']?([^\s"'']{4,128})'
+      gate: mixed
+      when: [acl setuser, 'password ', ' login ', authenticate plain, auth attempt]
+      masks: [ACL SETUSER lin on >abc123! ~* +@all, PASSWORD elastic = abc123!, a1 LOGIN lin@a.test abc123!]
+      okay: [a1 LOGIN lin failed, 'ACL SETUSER lin on ~cached:*']
 
 suspicion:                         # texts that want to command the agent: block (quarantined), flag (shown, not injected), allow
   longest: 150000                  # characters; of a longer text both ends are judged, and it is flagged
@@ -2978,7 +3044,7 @@ _SHAPES: Mapping[str, Mapping[str, type]] = {
     "labels": {"label": str, "grade": str, "words": list}, "prefixes": {"label": str, "min": int, "starts": list},
     "told": {"label": str, "grade": str, "words": list},
     "redact_patterns": {"label": str, "pattern": str, "gate": str, "when": list, "masks": list, "okay": list}}
-_CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』", "《": "》", "【": "】"}
+_CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』", "《": "》", "【": "】", "«": "»"}
 _CUES = ("是", "这", "为", "成", "作", "当", "做", "(", "（", " is ", " was ", " as ", " for ")
 
 # Between a label and its value; the group that matched says how plainly the value is stated.  {says}
@@ -2986,20 +3052,23 @@ _CUES = ("是", "这", "为", "成", "作", "当", "做", "(", "（", " is ", " 
 # side, one label and 400,000 blanks took two minutes.
 _BETWEEN = (
     r"(?:[_ -]?(?:data|value|string|text|plain|prod|dev|test|base64|b64|new|old|[a-z]?\d{1,2})|s)?"
-    r"[\\\"'`*_\])】」』>]{0,4}"
+    r"(?:\[\])?[\\\"'`*_\])】」』>]{0,4}"
     r"(?: ?[(（][^()（）\n]{0,40}[)）])?(?:"
-    r"(?P<field>[\s,\"']{1,12}value[\"']?\s?[:=][ \t]{0,40})"
-    r"|(?P<line>(?:[ \t]{0,40}:)?[ \t]{0,40}\n[ \t>]{0,40})"
+    r"(?P<field>[\s,\"']{1,12}(?:#[^\n]{0,80}\n[ \t]{1,20})?value[\"']?\s?[:=][ \t]{0,40}"
+    r"|:\s?\{\s{0,40}(?:\"\w{1,20}\"\s?:\s?(?:true|false|\"\w{0,20}\")\s?,\s{0,40}){0,3}\"value\"\s?:\s?)"
+    r"|(?P<fold>[ \t]{0,40}:[ \t]{0,40}[>|][-+]?\d?\n[ \t]{1,40})"
+    r"|(?P<line>(?:[ \t]{0,40}:)?[ \t]{0,40}\n(?:[=-]{4,40}\n)?[ \t>]{0,40})"
     r"|(?P<cell>[ \t]{0,40}\|[ \t]{0,40})"
-    r"|(?P<assign>[ \t]{0,40}(?::=|[-=]>|→|(?:%22)?%3[ad](?:%2[02])?|[:=](?![:=])|(?<=[】」』>]))(?:\*\*)?[ \t]{0,40})"
-    r"|(?P<says>(?:\s(?:for|of|on|to|at|in)(?:\s[\w.@/-]{1,40}){1,4}?)?"
+    r"|(?P<assign>[ \t]{0,40}(?:[:?]=|[-=~]>|→|⇒|\.{3,12}\s?:|(?:%22)?%3[ad](?:%2[02])?|[:=](?![:=])|(?<=[】」』>]))(?:\*\*)?"
+    r"[ \t]{0,40}(?:!!?(?:vault|str|secret)\s|</\w{1,8}>\s?(?:<\w{1,8}>)?|\[(?=[\"'][^\"'\n]{1,200}[\"']\s?\]))?)"
+    r"|(?P<says>(?:\s(?:for|of|on|to|at|in)(?:\s[\w.@/-]{1,40}){1,6}?)?"
     r"(?:(?:'s|,?\s(?:{says}|from\s(?P<old>\S{1,40})\sto)){1,6}\s?(?:[:=]|->)?\s{1,3}|\s?(?:[:=]|->|→)[ \t]{0,40}|\s[-–—]\s)"
     r"|\s?(?:[由从] ?(?P<was>[!-~]{1,40}) ?)?"
     r"(?:[^\0-\x7f；（）？【】。「」『』《》“”‘’、→–—…\ue000]{0,8}?(?:{chinese}|->|:)|[我先就都也还请]?(?:统一)?用)(?:了|的是)?"
     r"(?:[ \t]{0,40}[:=])?[ \t]{0,40}(?:\n[ \t]{0,40})?)"
     r"|(?P<blank>[ \t]{1,8}|(?<={han})))(?:(?:bearer|basic|token|apikey)[ \t]{1,40}(?=\S)|\[(?=\d))?"
 ).replace("{han}", HAN)
-_FORCE = {"assign": 3, "field": 3, "cell": 3, "says": 2, "line": 1, "blank": 1}
+_FORCE = {"assign": 3, "field": 3, "cell": 3, "says": 2, "line": 1, "blank": 1, "fold": 1}
 _VALUE = (r"(?a:(?:[\w\u00c0-\u024f\u0370-\u052f!#$%*+\-./:=?@\\^~]|[&,;](?=[!-~])(?![\w .-]{1,40}[=:]|[\"'{\[])"
           r"|[\"'`()<>\[\]{}|](?=[\w!@#$%^*~+-])){1,160})")
 _BEFORE = (
@@ -3251,6 +3320,8 @@ class Redactor:
         value, rest = flat[start:stop], "" if quoted else flat[stop:stop + 20]
         if value.isidentifier() and re.match(r"[(\[]|\s?=\s", rest) or rest[:1] == "(" and value.replace(".", "_").isidentifier():
             return []                                        # a call, an index, a chain of assignments
+        if quoted and value[:1] in (" ", ";", ","):
+            return []                                        # "password:"; send "…": what stands between two strings
         if value and self._judged(value, grade, min(force + quoted, 4), rest):
             return [(start, stop if quoted or stop == limit else _run_end(flat, stop))]
         verse = value.replace(" ", "")
@@ -3650,13 +3721,13 @@ def _personal(flat: str) -> Iterator[Found]:
 
 def _quoted(flat: str, at: int) -> tuple[int, int, bool]:
     """Where a quoted value begins and ends; unquoted, or never closed, it ends where it begins."""
-    mark = _unkept(r"\\*[\"'`]|\*\*|[“‘「『《【]").match(flat, at)
+    mark = _unkept(r"\"\"\"|'''|\\*[\"'`]|\*\*|[“‘「『《【«]").match(flat, at)
     if not mark:
         return at, at, False
     start, closing = mark.end(), _CLOSING.get(mark[0], mark[0])
     stop = flat.find(closing, start, start + 400)
-    while stop > start and flat[stop - 1] == "\\" and closing in "\"'":
-        stop = flat.find(closing, stop + 1, start + 400)
+    while stop > start and closing in "\"'" and (flat[stop - 1] == "\\" or closing == "'" == flat[stop + 1:stop + 2]):
+        stop = flat.find(closing, stop + (1 if flat[stop - 1] == "\\" else 2), start + 400)        # \' and, in SQL and YAML, ''
     closed = stop >= 0 and "\n" not in flat[start:stop]
     return start, stop if closed else start, closed
 

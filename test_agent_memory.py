@@ -3385,6 +3385,76 @@ class Wordings(Masking):
             password is company name plus year|the password is twelve random characters long|password: ask ops team 2
         """)
 
+    def test_what_a_command_prints_that_shows_a_secret_goes(self) -> None:
+        self.gone("""
+            $ pass show db/prod⏎«Karpfen73xq»⏎user: app
+            $ kubectl get secret db -o jsonpath={.data.password} ¦ base64 -d⏎«Karpfen73xq»
+            $ vault kv get -field=password secret/db⏎«Karpfen73xq»
+            $ gcloud secrets versions access latest --secret=db⏎«Karpfen73xq»|$ bw get password db⏎«Karpfen73xq»
+            $ security find-generic-password -s db -w⏎«Karpfen73xq»
+            $ az keyvault secret show --name db --query value -o tsv⏎«Karpfen73xq»|$ op read op://vault/db/password⏎«Karpfen73xq»
+            aws secretsmanager get-secret-value --secret-id db --query SecretString --output text⏎«Karpfen73xq»
+            $ pass show github⏎«Karpfen73xq»|$ pwgen 12 1⏎«Karpfen73xq»|>>> getpass.getpass()⏎'«Karpfen73xq»'
+            $ heroku config:get DB_PASS⏎«Karpfen73xq»|$ gopass show db⏎«Karpfen73xq»|$ secret-tool lookup db prod⏎«Karpfen73xq»
+            $ openssl rand -base64 12⏎«Karpfen73xq»
+        """)
+        self.stay("""
+            $ kubectl get secret db⏎NAME   TYPE     DATA   AGE⏎db     Opaque   2      31d
+            $ pass show db/prod⏎Error: db/prod is not in the password store.
+            $ vault kv get secret/db⏎===== Data =====⏎Key   Value|$ bw get password db⏎Not found.
+            $ az keyvault secret show --name db --query value -o tsv⏎(SecretNotFound) A secret with name db was not found
+            run `pass show db/prod` to see it⏎build20261130 is out|$ kubectl get secret db -o yaml⏎apiVersion: v1
+        """)
+
+    def test_settings_notes_and_markup_are_masked(self) -> None:
+        self.gone("""
+            "db_password": {⏎  "sensitive": true,⏎  "type": "string",⏎  "value": "«Karpfen73xq»"⏎}
+            - name: DB_PASSWORD⏎  # set by hand⏎  value: «Karpfen73xq»|"password":["«Karpfen73xq»"]|password[]=«Karpfen73xq»
+            password=\"\"\"«Karpfen73xq»\"\"\"|password: !vault «Karpfen73xq»|password: !!str «Karpfen73xq»
+            password: >⏎  «Karpfen73xq»|password: >-⏎  «Karpfen73xq»|password: ¦⏎  «Karpfen73xq»
+            <b>Password:</b> <code>«Karpfen73xq»</code>|<strong>Password</strong>: «Karpfen73xq»<br>|DB_PASSWORD ?= «Karpfen73xq»
+            Password ⇒ «Karpfen73xq»|password ~> «Karpfen73xq»|Password ........ : «Karpfen73xq»|Password⏎========⏎«Karpfen73xq»
+            DRIVER={ODBC Driver 18};SERVER=db;UID=sa;PWD={«Karpfen73xq»}|password: '«Karpfen73xq»'
+            UPDATE users SET pw = md5('«Karpfen73xq»') WHERE id=1|sentinel auth-pass mymaster «Karpfen73xq»
+            ::add-mask::«Karpfen73xq»|A temporary password is generated for root@localhost: «Karpfen73xq»
+            password for the admin panel on staging: «Karpfen73xq»|Here is the password you requested:⏎⏎«Karpfen73xq»
+            dsn: app:«Ofenrohr77»@/shop|app/«Karpfen73xq»@//db:1521/XE|app/«Karpfen73xq»@db:1521/ORCL
+        """)
+        self.stay("""
+            "password": ["required", "min:8"]|"password": {"value": "", "error": null}
+            "password": {"type": "string", "minLength": 8}|password[]=required
+            password: !vault ¦⏎          $ANSIBLE_VAULT;1.1;AES256|password: !Ref DbPassword2|password: !Sub ${X}
+            password: >⏎  The one you chose in step2|<b>Password:</b> <code>required</code>|DB_PASSWORD ?= $(shell cat x)
+            passwords ~> 12|Password ........ : ok
+        """)
+
+    def test_what_code_passes_without_a_name_is_masked(self) -> None:
+        self.gone("""
+            await page.fill('#password', '«Karpfen73xq»')|page.fill("input[name=password]", "«Karpfen73xq»")
+            page.locator("input[type=password]").fill("«Karpfen73xq»")|page.getByLabel('Password').fill('«Karpfen73xq»')
+            driver.find_element("id","password").send_keys("«Karpfen73xq»")
+            driver.find_element(By.NAME, 'passwd').send_keys('«Karpfen73xq»')|cy.get('[name=password]').type('«Karpfen73xq»')
+            expect "assword:"⏎send "«Karpfen73xq»\\\\r"|expect -c 'spawn ssh h; expect "password:"; send "«Karpfen73xq»\\\\r"'
+            child.expect('password')⏎child.sendline('«Karpfen73xq»')|jwt.encode(payload, "«Karpfen73xq»", algorithm="HS256")
+            jwt.sign(payload, "«Karpfen73xq»")|jwt.verify(token, '«Karpfen73xq»')
+            jwt.decode(t, "«Karpfen73xq»", algorithms=["HS256"])|Fernet("«Karpfen73xq»")|Fernet(b'«Karpfen73xq»')
+            hmac.new(b"«Karpfen73xq»", msg, "sha256")|CryptoJS.AES.encrypt(msg, "«Karpfen73xq»")
+            pbkdf2_hmac("sha256", b"«Karpfen73xq»", salt, 100000)
+            create_engine(URL.create("postgresql", "app", "«Karpfen73xq»", "db"))|db.auth("app","«Karpfen73xq»")
+            ACL SETUSER lin on >«Karpfen73xq» ~* +@all|sqlplus app/«Karpfen73xq»@//db
+            Enter host password for user 'lin': «Karpfen73xq»|AUTHENTICATE PLAIN lin «Karpfen73xq»
+            a1 LOGIN lin@x.com «Karpfen73xq»|DEBUG auth attempt lin:«Karpfen73xq»
+            echo -e '«Karpfen73xq»\\⏎«Karpfen73xq»' ¦ passwd lin|PASSWORD elastic = «Karpfen73xq»
+        """)
+        self.stay("""
+            page.fill('#password', 'password')|page.fill('#email', 'lin42@x.test')|page.fill('#password', process.env.PW)
+            cy.get('[name=password]').type('wrong')|cy.get('[name=city]').type('Oslo2024')|jwt.sign(payload, 'secret')
+            jwt.sign({ id: 'u42' }, key, { algorithm: 'HS256' })|jwt.sign(payload, process.env.SECRET, { expiresIn: '15m' })
+            jwt.decode(t, options={"verify_signature": False})|hashlib.sha256(b"hello").hexdigest()
+            hashlib.sha256(b"abc123").hexdigest()|hashlib.new("sha512_256")|child.expect('login:')⏎child.sendline('lin42')
+            send_keys("search2024")|db.auth("app", "SCRAM-SHA-256")|a1 LOGIN failed|expect "login:"⏎send "lin42\\\\r"
+        """)
+
 
 class FixedPoints(unittest.TestCase):
     """Cleaning twice changes nothing, whatever the text."""

@@ -1329,6 +1329,7 @@ security:
   asked:
     of: [password, passphrase, passcode, passwort, contraseña, mot de passe, senha, credential, credentials, creds, login, log in, token, api key, secret, pin, otp, 2fa, verification code, the code, 密码, 口令, 令牌, 密钥, 凭证, 登录, 登陆, 验证码]
     by: ['?', '？', send, paste, give, enter, type, need, tell, share, provide, changed, rotated, new, reset, wrong, incorrect, failed, expired, 发, 给, 输入, 提供, 贴, 告诉, 填, 改, 换, 不对, 错, 失败, 过期, 新, 重置]
+    phrases: [passphrase, recovery phrase, seed phrase, 密码短语, 助记词]      # in the turn before: it may be words alone
     digits: [pin, otp, 2fa, code, passcode, password, 验证码, 校验码, 密码, 口令]
     numbers: [port, how many, how long, how often, attempts, length, version, 端口, 多少位, 几位, 几个, 几次, 长度, 版本]
   # What the value belongs to when it stands right before the hand, or right behind the word: password policy, 工单是 …

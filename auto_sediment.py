@@ -113,11 +113,14 @@ def _handed(before: Sequence[str], text: str, clean: Callable[[str], str], rules
     def names(known: Sequence[str]) -> bool:
         return any(f" {word} " in words if word.isascii() and word.isalpha() else word in low for word in known)
 
-    if len(first) > 100 or not any(map(str.isdigit, first)) or not names(rules["of"]) or not names(rules["by"]):
+    if len(first) > 100 or not names(rules["of"]) or not names(rules["by"]):
         return text
     if first.isdecimal() and (not names(rules["digits"]) or names(rules["numbers"])):
         return text
-    for lead, end in ("the password changed, it's ", " now"), ("the password changed, ", ""):
+    probes = [("the password changed, it's ", " now"), ("the password changed, ", "")] if any(map(str.isdigit, first)) else []
+    if any(phrase in before[-1].casefold() for phrase in rules["phrases"]):
+        probes.append(("passphrase: ", ""))
+    for lead, end in probes:
         told = clean(f"{lead}{first}{end}")
         if told.startswith(lead) and told.endswith(end) and told != f"{lead}{first}{end}":
             return f"{told[len(lead):len(told) - len(end)]}{line}{rest}"

@@ -6256,11 +6256,13 @@ class EachTurnOnce(SedimentSpec):
               ("密码我改了", "改成什么了？", "sunny84moon"),
               ("数据库密码换了", "新的是什么？", "Tig3r#88x"), ("The login failed.", "try this", "Tig3r#88x\nand tell me"),
               ("Please paste the token here.", "sure", "kf83mZq0Lx72"), ("请把密码发我", "好的", "Tig3r#88x"),
-              ("What is the code they sent you?", "482913"), ("The 2FA code?", "wait", "482913"))
+              ("What is the code they sent you?", "482913"), ("The 2FA code?", "wait", "482913"),
+              ("Enter your passphrase", "correct horse battery staple"))
     NOT_HANDED = (("Which node version?", "node20"), ("What is the password policy?", "12 characters"),
                   ("Which branch?", "feature/login2"), ("password reset works now", "next?", "python3.11"),
                   ("How is the password hashed?", "ok", "which lib?", "argon2id"),
                   ("On which port does the login listen?", "8443"), ("How many login attempts?", "15000"),
+                  ("Enter your passphrase", "let me check that first"), ("What is the passphrase?", "ask Lin in the morning"),
                   ("The login failed with a wrong token.", "which image?", "ubuntu22.04"), ("登录失败了", "哪个端口？", "8443"),
                   ("What is the db password?", "I do not know", "ask Lin", "ok", "and the region?", "us-east-1"))
 

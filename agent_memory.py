@@ -4962,7 +4962,7 @@ def _month_names() -> str:
 @lru_cache(1)
 def _written_dates() -> re.Pattern[str]:
     names, day, year = _month_names(), r"(\d\d?)(?:st|nd|rd|th)?", r"((?:19|20)\d\d)"
-    return _pattern(rf"(?i)(?<![\w.]){year}(?:[-/.]|年\s*)(\d\d?)(?:(?:[-/.]|月\s*)(\d\d?)(?!\d)|月|(?!\d))"
+    return _pattern(rf"(?i)(?<![a-z\d_.]){year}(?:[-/.]|年\s*)(\d\d?)(?:(?:[-/.]|月\s*)(\d\d?)(?!\d)|月|(?!\d))"
                     rf"|(?<!\d)(\d\d?)月(?:(\d\d?)[日号])?"
                     rf"|\b(?:{day}\s+(?:of\s+)?)?({names}|Sept)\b\.?(?:\s+{day}\b(?!:))?(?:,?\s+(?:of\s+)?{year}\b)?"
                     rf"|(?<![\w.-]){year}(?![\w.:-]*\d)")
@@ -5006,30 +5006,38 @@ def undated(text: str) -> str:
 #     last 2 weeks, 最近两周              from then to today   last weekend, 上周末     both days of it
 #     on Friday, 周五                     the last such        the 20th, 20号           the last such
 #     November 3, 11月3日                 the last such and the next; where a text names no year either, that, too
-#     since …, … 以来, … 起               from then to today   before …, … 之前         all before it
-#     after …, … 之后                     all after it         until …, …为止           to the end of it
+#     since …, … 以来, … 起, … 至今       from then to today   before …, … 之前         all before it
+#     after …, … 之后                     all after it         until …, by …, 截至 …    to the end of it
+#     the day before …, the day after …   that day             the week of …            Monday to Sunday
 #     from … to …, between … and …, 从 … 到 …                  both and what lies between; of weekdays the last such
+#     after … and before …, …之后…之前                         what lies between
 #     … and …, …和…                       both, and not what lies between
 #
 # Whose days they are a Calendar knows; the terms of the day a memory was made are those of UTC, as `created_at` is.
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAYS_ZH = "一二三四五六日"
-_DAYS_BACK = {"yesterday": 1, "昨天": 1, "day before yesterday": 2, "前天": 2, "大前天": 3,
+_DAYS_BACK = {"yesterday": 1, "last night": 1, "昨天": 1, "昨日": 1, "昨晚": 1, "day before yesterday": 2, "前天": 2, "大前天": 3,
               "tomorrow": -1, "明天": -1, "day after tomorrow": -2, "后天": -2, "大后天": -3}
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-            "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3}
-_TIMES_OF = ("day", "tomorrow", "week", "month", "year", "天", "周", "月", "年", "期", "拜")
+            "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3, "few": 3,
+            "a couple of": 2, "couple of": 2}
+_TIMES_OF = ("day", "tomorrow", "night", "morning", "afternoon", "evening", "week", "month", "year", "天", "周", "月", "年",
+             "期", "拜", "昨日", "昨晚", "今晚", "今早")
 _TIMES_TOLD = ("tomorrow", "yesterday", " ago", "last ", "this ", "next ", "past ", "明天", "昨天", "后天", "前天", "天前", "周前",
-               "月前", "年前", "上周", "下周", "本周", "这周", "星期", "礼拜", "个月", "本月", "去年", "今年")
+               "月前", "年前", "上周", "下周", "本周", "这周", "星期", "礼拜", "个月", "本月", "去年", "今年", "昨日", "昨晚")
 _TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through)\b|[-–—~]|到|至)\s*(?:the\s+)?"
-_AND = r"\s*(?:\b(?:and|or)\b|[、和或]|以?及)\s*(?:on\s+)?(?:the\s+)?"
+_AND = r"\s*(?:,\s*(?:and|or)\b|\b(?:and|or)\b|[,，、和或]|以?及)\s*(?:on\s+)?(?:the\s+)?"
 _JOINT = f"(?:{_TO}|{_AND})"
-_MONTH_AFTER = r"(?i)\b(?:in|from|since|after|before|until|to|between|between [a-z]{3,9} and) $"
-_LED_BY = r"(?i)(?:\b(?:(since|after|before|until|till)|on|in|of|from|between)\s+(?:the\s+)?|(自)|[从在于])$"
-_SIDE_AFTER = (r"\s*(?:(以来|起(?![来诉因点草飞])|开始(?!时)|onwards?\b|on(?=[?.!]*$))|(之后|以后|后(?![端台面续来期备]))"
-          r"|(之前|以前|前(?![端台面后往期提辈]))|(为止))")
-_TO_COME = r"(?i)\b(?:will|shall|going to|upcoming|next)\b|将[要会]|即将"
+_MONTH_AFTER = r"(?i)\b(?:in|during|since|after|before|until|till|by|than|through|between) $"
+_LED_BY = (r"(?i)(?:\b(?:(since|not before)|((?<!day )after|later than)|((?<!day )(?<!not )before|earlier than)"
+           r"|(until|till|through|up to|by)|((?:the )?day before)|((?:the )?day after)|((?:the )?week of)"
+           r"|on|in|as of|of|from|during|between)\s+(?:the\s+)?|(自)|(截[至止]到?)|[从在于])$")
+_SIDE_AFTER = (r"\s*(?:(以来|至今|到(?:现在|目前|今天)|起(?![来诉因点草飞名])|开始(?!时)|(?:up )?(?:to|until|till) (?:now|date)\b"
+               r"|onwards?\b|on(?=[?.!]*$))|(之后|以后|后(?![端台面续来期备]))|(之前|以前|前(?![端台面后往期提辈]))|(为止))")
+_SIDES = ("since", "after", "before", "until", "day before", "day after", "week of", "since", "until")
+_EVER = "1970-01-01"
+_TO_COME = r"(?i)\b(?:will|shall|going to|upcoming|next|due|planned|scheduled)\b|将[要会]|即将"
 
 
 def _month_after(year: int, month: int) -> date:
@@ -5110,34 +5118,41 @@ class Moment(Record):
 
 @lru_cache(1)
 def _time_words() -> re.Pattern[str]:
-    number, days, unit = r"(?:\d{1,4}|a few|[a-z]+|[一二两三四五六七八九十几]+)", "|".join(_DAYS), "(?:day|week|month|year)"
+    number, days = r"(?:\d{1,4}|a few|a couple of|[a-z]+|[一二两三四五六七八九十几]+)", "|".join(_DAYS)
+    unit, week, other = "(?:day|week|month|year)", "(?:周|星期|礼拜)", "(?<![早晚线网版基样成日剧文书脚登如])"
     return _pattern(
-        rf"(?ia)\b(?:(?P<day>today|(?:the\s+)?day (?:before yesterday|after tomorrow)|yesterday|tomorrow)"
-        rf"|(?P<which>last|past|previous|this|next)\s+(?P<unit>week(?:end)?|month|year)|(?:over|at|on)\s+the\s+(?P<weekend>weekend)"
-        rf"|(?:the\s+)?(?:last|past)\s+(?P<past>{number})\s+(?P<past_unit>{unit})s?|(?P<ago>{number})\s+(?P<ago_unit>{unit})s?\s+ago"
+        rf"(?ia)\b(?:(?P<day>today|tonight|last night|this (?:morning|afternoon|evening)|yesterday|tomorrow"
+        r"|(?:the\s+)?day (?:before yesterday|after tomorrow))"
+        r"|(?P<which>last|past|previous|this|next)\s+(?P<unit>week(?:end)?|month|year)"
+        rf"|(?:the\s+)?(?P<earlier>week(?:end)?|month|year)\s+before\s+last|(?:over|at|on)\s+the\s+(?P<weekend>weekend)(?!\s+before)"
+        rf"|(?:the\s+)?(?:last|past)\s+(?P<past>{number}|few|couple of)\s+(?P<past_unit>{unit})s?"
+        rf"|(?:(?P<most>{number})\s*(?:to|or|and|[-–])\s*)?(?P<ago>{number})\s+(?P<ago_unit>{unit})s?\s+ago"
         rf"|(?P<near>last|this)\s+(?P<weekday>{days}))\b"
-        rf"|(?P<day_zh>今天|昨天|大前天|(?<![目之从以大])前天(?!气)|明天|大后天|(?<![然以之最大随])后天(?![气努形培教的才性]))"
-        rf"|(?<![早晚线网版基样成日剧文书脚登如])(?P<which_zh>上上|上|这|本|下)个?(?:(?:周|星期|礼拜)(?P<end_zh>末)|周(?![期边长围末])|星期|礼拜)"
+        rf"|(?P<day_zh>今天(?!气)|今晚|今早|昨天|昨日|昨晚|大前天|(?<![目之从以大])前天(?!气)|明天|大后天"
+        rf"|(?<![然以之最大随])后天(?![气努形培教的才性免]))"
+        rf"|{other}(?P<which_zh>上上|上|这|本|下)个?(?:{week}(?P<end_zh>末)|周(?![期边长围末刊转]|报(?!名))|星期|礼拜)"
         rf"(?:(?P<weekday_zh>[{_DAYS_ZH}天])(?![共些次个志程报起样]))?"
-        rf"|(?<![早晚线网版基样成日剧文书脚登如])(?P<which_month>上上|上|这|本|下)个?月(?!球)|(?<![目从以之过如失])(?P<which_year>[去今前])年(?!轻|度)"
-        rf"|(?:最近|过去|(?<!附)近)的?\s*(?P<past_zh>{number})\s*个?(?P<past_unit_zh>天|周|星期|月|年)"
-        rf"|(?P<ago_zh>{number})\s*个?(?P<ago_unit_zh>天|周|星期|月|年)[之以]?前|周(?P<weekend_zh>末)(?=$|[\s，。？?]|发生|做了|我们|有什么|干)")
+        rf"|{other}(?P<which_month>上上|上|这|本|下)个?月(?!球)|(?P<which_year>(?<![过失])去|(?<!如)今|(?<![目从以之])前)年(?![轻度级])"
+        rf"|(?:最近|过去|(?<!附)近)的?\s*(?P<past_zh>{number})\s*个?(?P<past_unit_zh>天|周|星期|月|年)(?!期)"
+        rf"|[这前](?P<days_zh>[两三几])(?P<days_unit_zh>天)"
+        rf"|(?P<ago_zh>{number})\s*(?P<ago_unit_zh>天|周|星期|年|个(?:周|星期|月))(?:[之以]前|前(?![端台缀]))"
+        rf"|周(?P<weekend_zh>末)(?=$|[\s，。？?]|发生|做了|我们|有什么|干)")
 
 
 @lru_cache(1)
 def _weekdays() -> re.Pattern[str]:
     return _pattern(rf"(?ia)(?<!next )(?<!every )(?<!each )\b({'|'.join(_DAYS)})\b"
-                    rf"|(?<![下每])(?<!下个)(?<!每个)(?:周|星期|礼拜)([{_DAYS_ZH}天])(?![共些次个志程报起样])")
+                    rf"|(?<![下每隔双单大])(?<!下个)(?<!每个)(?:周|星期|礼拜)([{_DAYS_ZH}天])(?![共些次个志程报起样福])")
 
 
 @lru_cache(1)
 def _days_alone() -> re.Pattern[str]:
     """A day of no month, the 20th, 20号, or of one in digits: on 11/04.  "The 20th attempt" and 20号楼 are none."""
-    on = r"(?:\b(?:on|since|after|from|before|until|till|between|to|through|and)\s+|[-–—]\s?)"
-    ends = r"(?=\s*(?:$|[?.!,;–—-]|(?:to|until|till|through|and|did|was|were|we|i)\b))"
-    return _pattern(rf"(?i){on}the\s+(\d\d?)(?:st|nd|rd|th){ends}"
-                    rf"|{on}(\d\d?)/(\d\d?)(?![\d/]){ends}"
-                    r"|(?<![\d第月.a-z])(\d\d?)号(?=$|[\s，。？?！、到至和~-]|发生|做|我|之|以|那天|开会|起)")
+    on = rf"(?:\b(?:on|since|after|from|before|until|till|by|during|between|to|through|and|{'|'.join(_DAYS)})\s+|[-–—]\s?)"
+    ends = r"(?=\s*(?:$|[?.!,;–—-]|(?:to|until|till|through|and|did|was|were|we|i|of (?:last|this|next) month)\b))"
+    return _pattern(rf"(?i){on}the\s+(\d\d?)(?:st|nd|rd|th){ends}|{on}(\d\d?)/(\d\d?)(?:/((?:19|20)\d\d))?(?![\d/]){ends}"
+                    r"|(?:^|(?<=[\s，。？?、！从到至和在于])|(?<=个月)|(?<=[本下]月))(\d\d?)号"
+                    r"(?=$|[\s，。？?！、到至和~-]|发生|做|我们|之|以|那天|开会|起|决定)")
 
 
 def sentences_of(text: str) -> list[str]:
@@ -5155,7 +5170,14 @@ def time_asked(query: str, today: str) -> Timed:
     if not moments:
         return Timed(query, query)
     from datetime import date
-    runs = [*_runs(low, moments, date.fromisoformat(today))]
+    runs: list[tuple[int, int, Window, bool]] = []
+    for begin, end, window, worded in _runs(low, moments, date.fromisoformat(today)):
+        last = runs[-1] if runs else None
+        if last and last[2].until >= today and window.since == _EVER and last[2].since <= window.until:
+            # After May 3 and before May 8.
+            begin, window, worded = last[0], replace(window, since=last[2].since), last[3] or worded
+            runs.pop()
+        runs.append((begin, end, window, worded))
     if not runs:
         return Timed(query, query)
     begin, end, window, worded = next((run for run in runs if run[3]), runs[0])
@@ -5177,52 +5199,83 @@ def _moments(low: str, today: str) -> list[Moment]:
     from datetime import date, timedelta
     now, coming = date.fromisoformat(today), bool(_pattern(_TO_COME).search(low))
     found = [Moment(word.start(), word.end(), *span, worded=True) for word in words if (span := _span_of(word, now))]
-    lead = _pattern(r"(?i)\b(?:on|between|since|after|from|before|until|till)\s+$")
     for day in weekdays if not coming else ():           # what is to come is told by its word: nothing was made then
-        on = day[2] or lead.search(low, max(0, day.start() - 9), day.start())
         that = now - timedelta((now.weekday() - _weekday_of(*day.groups())) % 7)
-        found.append(Moment(*day.span(), that, that, weekday=True, sure=bool(on)))
+        found.append(Moment(*day.span(), that, that, weekday=True, sure=bool(day[2]) or _is_meant(low, *day.span())))
     for day in alone:
-        number, month, other, chinese = (int(part or 0) for part in day.groups())
+        number, month, other, year, chinese = (int(part or 0) for part in day.groups())
         month, number = (other, month) if month > 12 else (month, number or other or chinese)
-        if span := _such((0, month, number), now, coming):
-            found.append(Moment(next(day.start(at) for at in (1, 2, 4) if day[at]), day.end(), *span, (0, month, number)))
+        if span := _such((year, month, number), now, coming):
+            found.append(Moment(next(day.start(at) for at in (1, 2, 5) if day[at]), day.end(), *span, (year, month, number)))
     for begin, end, told in dates:
-        sure = not low[begin:end].isalpha() or bool(_pattern(_MONTH_AFTER).search(low, max(0, begin - 24), begin))
-        if sure and (span := _such(told, now, coming)):      # May may be somebody
-            tail = _pattern(r"\s*[日号]").match(low, end)
-            found.append(Moment(begin, tail.end() if tail else end, *span, told))
-    anchored = _pattern(r"(?i)\s+(?:before|after|of|in)\s+(?:the\s+)?")       # last weekend before April 10, 2023
-    found = [one for one in found if not one.worded or not any(
-        other.dated and other.dated[0] and anchored.fullmatch(low, one.end, other.begin) for other in found)]
+        sure = (not low[begin:end].isalpha() or bool(_pattern(_MONTH_AFTER).search(low, max(0, begin - 9), begin))
+                or low[:begin].endswith("from ") and bool(_pattern(_SIDE_AFTER).match(low, end)))
+        if span := _such(told, now, coming):                 # May may be somebody
+            tail = _pattern(r"\s*[日号份]" if told[1] else "年").match(low, end)
+            found.append(Moment(begin, tail.end() if tail else end, *span, told, sure=sure))
     found.sort(key=lambda one: (one.begin, -one.end))
-    return _in_weeks(low, [one for at, one in enumerate(found) if not at or one.begin >= max(known.end for known in found[:at])])
+    found = [one for at, one in enumerate(found) if not at or one.begin >= max(known.end for known in found[:at])]
+    return _in_spans(low, _merged_dates(low, found))
 
 
-def _in_weeks(low: str, moments: list[Moment]) -> list[Moment]:
-    """The same, weekdays beside the week they are of within it: from Tuesday to Thursday last week, 上周的周二."""
-    from datetime import timedelta
+def _is_meant(low: str, begin: int, end: int) -> bool:
+    """Whether a weekday in English means a day: on Friday, "what happened Friday", or Friday alone."""
+    lead = _pattern(r"(?i)\b(?:on|between|since|after|from|before|until|till|by|during|happened|about|did)\s+$")
+    return bool(lead.search(low, max(0, begin - 9), begin)) or low.strip(" ?!.") == low[begin:end]
+
+
+def _merged_dates(low: str, moments: list[Moment]) -> list[Moment]:
+    """The same without weekdays beside their date (Friday, August 14; 8月14日(周五)), and without what is told by a date: last
+    weekend before April 10, 2023."""
+    kept: list[Moment] = []
+    for one in moments:
+        last, gap = (kept[-1], low[kept[-1].end:one.begin]) if kept else (None, "")
+        if last and _pattern(r"(?i)[\s,，(（]*(?:the\s+)?").fullmatch(gap) and (
+                last.weekday and one.dated and one.dated[2] or one.weekday and last.dated and last.dated[2]):
+            kept[-1] = replace(one if one.dated else last, begin=last.begin, end=one.end)
+        elif last and last.worded and one.dated and one.dated[0] and _pattern(
+                r"(?i)\s+(?:before|after|of|in)\s+(?:the\s+)?").fullmatch(gap):
+            kept[-1] = one
+        else:
+            kept.append(one)
+    return kept
+
+
+def _in_spans(low: str, moments: list[Moment]) -> list[Moment]:
+    """The same, days beside the week, month or year they are of within it: from Tuesday to Thursday last week, 上个月20号."""
 
     def linked(one: int, gap: str) -> bool:
         return _pattern(f"(?i){gap}").fullmatch(low, moments[one].end, moments[one + 1].begin) is not None
 
-    for at, week in enumerate(moments):
-        if not week.worded or (week.last - week.first).days != 6 or week.first.weekday():
+    for at, span in enumerate(moments):
+        if not span.worded or not any(_inside(one, span) for one in (*moments[:at], *moments[at + 1:])):
             continue
         begin = end = at
-        while begin and moments[begin - 1].weekday and linked(begin - 1, _JOINT if begin < at else r"\s+(?:(?:of|in)\s+)?"):
+        while begin and _inside(moments[begin - 1], span) and linked(begin - 1, _JOINT if begin < at else r"\s+(?:(?:of|in)\s+)?"):
             begin -= 1
-        while (begin == at and moments[end + 1:] and moments[end + 1].weekday
-               and linked(end, _JOINT if end > at else r"(?:'s|的)?\s*(?:(?:on|from|between)\s+)?")):
+        while (begin == at and moments[end + 1:] and _inside(moments[end + 1], span)
+               and linked(end, _JOINT if end > at else r"(?:'s|的)?\s*(?:(?:on|in|from|between)\s+(?:the\s+)?)?")):
             end += 1
-        days = [one for one in moments[begin:end + 1] if one is not week]
+        days = [placed for one in moments[begin:end + 1] if one is not span for placed in [_inside(one, span)] if placed]
         if days:
-            thats = [week.first + timedelta(day.first.weekday()) for day in days]
-            days = [replace(day, first=that, last=that, weekday=False, worded=True, sure=True) for day, that in zip(days, thats)]
             days[0] = replace(days[0], begin=moments[begin].begin)
             days[-1] = replace(days[-1], end=moments[end].end)
-            return [*moments[:begin], *days, *_in_weeks(low, moments[end + 1:])]
+            return [*moments[:begin], *days, *_in_spans(low, moments[end + 1:])]
     return moments
+
+
+def _inside(one: Moment, span: Moment) -> Moment | None:
+    """A day, or a month, within a week, a month or a year; None where it can be in none of that."""
+    from datetime import timedelta
+    first, days = span.first, (span.last - span.first).days + 1
+    if one.weekday and days == 7 and not first.weekday():
+        that = first + timedelta(one.first.weekday())
+        return replace(one, first=that, last=that, weekday=False, worded=True, sure=True)
+    year, month, day = one.dated or (1, 0, 0)
+    if year or first.day != 1 or not (month and days > 364 or not month and day and 27 < days < 32):
+        return None
+    found = _such((first.year, month or first.month, day), first, False)
+    return replace(one, first=found[0], last=found[1], dated=None, worded=True, sure=True) if found else None
 
 
 def _runs(low: str, moments: Sequence[Moment], now: date) -> Iterator[tuple[int, int, Window, bool]]:
@@ -5235,8 +5288,8 @@ def _runs(low: str, moments: Sequence[Moment], now: date) -> Iterator[tuple[int,
         for one in moments[at + 1:]:
             joint = low[run[-1].end:one.begin]
             if len(run) == 1 and _pattern(rf"(?i){_JOINT if between else _TO}").fullmatch(joint):
-                spans[-1], sure = _from_to(run[-1], one, now), sure or one.sure or run[-1].weekday and one.weekday
-            elif _pattern(rf"(?i){_AND}").fullmatch(joint):
+                spans[-1], sure = _from_to(run[-1], one, now), sure or one.sure or run[-1].weekday == one.weekday
+            elif _pattern(rf"(?i){_AND}").fullmatch(joint) or one.weekday and not joint:              # 周六周日
                 spans.append(_from_to(run[-1], one, now)[1:] * 2 if one.weekday and not run[-1].weekday else (one.first, one.last))
                 sure = sure or one.sure
             else:
@@ -5253,12 +5306,12 @@ def _window_of(low: str, run: Sequence[Moment], spans: Sequence[tuple[date, date
     begin, end = run[0].begin, run[-1].end
     yearless = all(one.dated and one.dated[1] and not one.dated[0] for one in run)
     if len(run) == 1:
-        before, after = _pattern(_LED_BY).search(low, max(0, begin - 12), begin), _pattern(_SIDE_AFTER).match(low, end)
-        side = (before and before[before.lastindex or 0].strip().casefold()) if before and before.lastindex else ""
+        before, after = _pattern(_LED_BY).search(low, max(0, begin - 20), begin), _pattern(_SIDE_AFTER).match(low, end)
+        side = _SIDES[before.lastindex - 1] if before and before.lastindex else ""
         if after and not side:
-            side, end = ("since", "after", "before", "until")[(after.lastindex or 1) - 1], after.end()
+            side, end = _SIDES[(after.lastindex or 1) - 1], after.end()
         if side:
-            spans, yearless = [_on_side({"自": "since", "till": "until"}.get(side, side), *spans[0], now)], False
+            spans, yearless = [_on_side(side, *spans[0], now)], yearless and " " in side
     together: list[tuple[date, date]] = []
     for first, last in sorted(spans):
         if together and first <= together[-1][1] + timedelta(1):
@@ -5316,13 +5369,15 @@ def _such(told: tuple[int, int, int], near: date, coming: bool) -> tuple[date, d
 
 
 def _on_side(side: str, first: date, last: date, now: date) -> tuple[date, date]:
-    """The days that "since", "after", "before" or "until" make of others."""
+    """The days that one of `_SIDES` makes of others."""
     from datetime import date, timedelta
-    if side == "since":
-        return first, max(now, last)
+    near = {"day before": (first - timedelta(1),) * 2, "day after": (last + timedelta(1),) * 2, "since": (first, max(now, last)),
+            "week of": (first - timedelta(first.weekday()), first + timedelta(6 - first.weekday()))}
+    if side in near:
+        return near[side]
     if side == "after":
         return last + timedelta(1), now if last < now else date(2199, 12, 31)
-    return date(1970, 1, 1), last if side == "until" else first - timedelta(1)
+    return date.fromisoformat(_EVER), last if side == "until" else first - timedelta(1)
 
 
 def _less(low: str, begin: int, end: int) -> str:
@@ -5332,13 +5387,18 @@ def _less(low: str, begin: int, end: int) -> str:
 
 def _with_months(low: str) -> str:
     """A text in which months have digits, and both ends of "November 3 to 5", "3-5 November", 11月3日到5日 their month."""
+    low = low.translate(str.maketrans("週號發這個兩從後來幾", "周号发这个两从后来几"))
     if "月" in low:
         number = _pattern("[一二三四五六七八九十]{1,3}")
-        ends = r"(?=[份底初到至和、，。？?\s]|发生|做|我|以|之|$)"               # 五月艾 is a herb
+        ends = r"(?=[份底末初上中下到至和、，。？?\s前]|发生|做|我|以|之|决定|$)"          # 五月艾 is a herb
         low = _pattern(rf"(?<![一二三四五六七八九十个]){number.pattern}月(?:{number.pattern}[日号]|{ends})").sub(
-            lambda date: number.sub(lambda part: str(_NUMBERS.get(part[0]) or _chinese_number(part[0]) or part[0]), date[0]), low)
+            lambda date: number.sub(lambda part: str(_number_of(part[0]) or part[0]), date[0]), low)
+    if "号" in low:
+        low = _pattern(r"(?:^|(?<=[\s，。？?、！从到至和在于月]))[一二三四五六七八九十]{1,3}(?=号)").sub(
+            lambda day: str(_number_of(day[0]) or day[0]), low)
     if not any(map(low.casefold().__contains__, _DATED)):
         return low
+    low = _pattern(r"(\d月\d\d?)(?=$|[\s，。？?、到至和]|发生|做|之|以)").sub(r"\1日", low)
     names, day, joint = _month_names(), r"(\d\d?)(?:st|nd|rd|th)?", f"({_JOINT})"
     for pattern, whole in ((rf"(?i)\b{day}{joint}(\d\d?(?:st|nd|rd|th)?\s+(?:of\s+)?({names}))\b", r"\1 \4\2\3"),
                            (rf"(?i)\b({names})\.?\s+{day}{joint}{day}(?![\d:.]|\s*(?:{names})\b)", r"\1 \2\3\1 \4"),
@@ -5358,32 +5418,33 @@ def _chinese_number(text: str) -> int:
     return 10 * known[0] + known[1] if ten and known[0] and (known[1] or not ones) else 0
 
 
+def _number_of(text: str) -> int:
+    """What a number says in digits, in English words or in Chinese; 0 where it is none."""
+    return int(text) if text.isdecimal() else _NUMBERS.get(text) or _chinese_number(text)
+
+
 def _span_of(word: re.Match[str], now: date) -> tuple[date, date] | None:
     """The first and the last day that words of `_time_words` mean; None for numbers nobody means."""
     from datetime import date, timedelta
     said = {name: text.casefold() for name, text in word.groupdict().items() if text}
     if day := said.get("day") or said.get("day_zh"):
-        named = _pattern(r"^the\s+").sub("", day)
-        that = now - timedelta(_DAYS_BACK.get(named, 0))
+        that = now - timedelta(_DAYS_BACK.get(day.removeprefix("the").lstrip(), 0))
         return that, that
-    if count := next((said[name] for name in ("past", "past_zh", "ago", "ago_zh") if name in said), ""):
+    if count := next((said[name] for name in ("past", "past_zh", "days_zh", "ago", "ago_zh") if name in said), ""):
         unit = next(text for name, text in said.items() if "_unit" in name)
-        step = {"day": 1, "天": 1, "week": 7, "周": 7, "星期": 7, "month": 30, "月": 30, "year": 365, "年": 365}[unit]
-        number = int(count) if count.isdecimal() else _NUMBERS.get(count) or _chinese_number(count)
-        if not number or number * step > 36_500:
-            return None
-        then, about = now - timedelta(number * step), timedelta(step // 2)            # 2 weeks ago is about then
-        return (then - about, then + about) if "ago" in said or "ago_zh" in said else (then, now)
+        return _counted(count, said.get("most") or count, unit, "ago" in said or "ago_zh" in said, now)
+    if "earlier" in said:
+        said |= {"unit": said["earlier"], "which": "上上"}
     which = next((said[name] for name in ("which", "near", "which_zh", "which_month", "which_year") if name in said), "")
-    weeks = {"上上": 2, "上": 1, "last": 1, "past": 1, "previous": 1, "下": -1, "next": -1}.get(which, 0)
+    back = {"上上": 2, "上": 1, "last": 1, "past": 1, "previous": 1, "去": 1, "前": 2, "下": -1, "next": -1}.get(which, 0)
     monday = now - timedelta(now.weekday())
     if "weekday" in said:
         start = monday + timedelta(_weekday_of(said["weekday"], None))
-        start -= timedelta(7 if weeks and start >= now else 0)               # on Thursday "last Tuesday" is two days ago
+        start -= timedelta(7 if back and start >= now else 0)                # on Thursday "last Tuesday" is two days ago
         return start, start
     if {"weekend", "weekend_zh"} & said.keys():
-        weeks = now.weekday() < 5
-    monday -= timedelta(7 * weeks)
+        back = now.weekday() < 5
+    monday -= timedelta(7 * back)
     if "weekday_zh" in said:
         start = monday + timedelta(_weekday_of(None, said["weekday_zh"]))
         return start, start
@@ -5392,11 +5453,23 @@ def _span_of(word: re.Match[str], now: date) -> tuple[date, date] | None:
     if said.get("unit") == "week" or "which_zh" in said:
         return monday, monday + timedelta(6)
     if said.get("unit") == "month" or "which_month" in said:
-        begin = 12 * now.year + now.month - 1 - weeks
-        year, month = divmod(begin, 12)
+        year, month = divmod(12 * now.year + now.month - 1 - back, 12)
         return date(year, month + 1, 1), _month_after(year, month + 1) - timedelta(1)
-    year = now.year - {"this": 0, "今": 0, "前": 2, "next": -1}.get(which, 1)
-    return date(year, 1, 1), date(year, 12, 31)
+    return date(now.year - back, 1, 1), date(now.year - back, 12, 31)
+
+
+def _counted(least: str, most: str, unit: str, ago: bool, now: date) -> tuple[date, date] | None:
+    """The first and the last of the days from a number of units before now to now, or, of those `ago`, of those about then."""
+    from datetime import timedelta
+    step = {"day": 1, "天": 1, "week": 7, "周": 7, "星期": 7, "month": 30, "月": 30, "year": 365, "年": 365}[unit.lstrip("个")]
+    low, high = _number_of(least), _number_of(most)                          # 3 to 5 days ago
+    if len(least) == 2 and 0 < _NUMBERS.get(least[0], 0) == _NUMBERS.get(least[1], 0) - 1:
+        low, high = _NUMBERS[least[0]], _NUMBERS[least[1]]                   # 两三天前
+    low, high = min(low, high), max(low, high)
+    if not low or high * step > 36_500:
+        return None
+    about = timedelta(step // 2 if ago else 0)                               # 2 weeks ago is about then
+    return now - timedelta(high * step) - about, (now - timedelta(low * step) if ago else now) + about
 
 
 def day_of(text: str, today: str, last: bool = False) -> str:
@@ -5413,7 +5486,7 @@ def day_of(text: str, today: str, last: bool = False) -> str:
             return date(year, month or 1, day or 1).isoformat()
     except ValueError:
         pass
-    timed = time_asked(f"from {text}", today)                # Friday and May alone are understood where they follow a "from"
+    timed = time_asked(f"during {text}", today)              # by itself May may be somebody
     if timed.window is None or timed.bare:
         raise UsageError(f"{in_short(text)} is no day", "such as 2026-08-17, 2026-08, yesterday, Friday, 3 days ago, 上周")
     return timed.window.until if last else timed.window.since
@@ -5886,7 +5959,7 @@ def _asking(low: str) -> float:
     return sum(len(part) for part in _pattern(_ENDED).split(low) if part[-1:] == "?") / len(low)
 
 
-_TERMS_FORM = 3                      # changes when the terms of a text do
+_TERMS_FORM = 4                      # changes when the terms of a text do
 _ACCENTED = "[\u00c0-\u024f\u0300-\u036f\u0386-\u045f\u1e00-\u1fff]"
 _SEED = {"profile": "seed", "stop_words": (), "function_characters": "", "irregular": (), "traditional": "", "whatever": ()}
 

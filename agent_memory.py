@@ -1266,16 +1266,16 @@ security:
   labels:
     - label: password
       grade: plain
-      words: [密码, 密碼, 密 码, 口令, 口 令, 暗号, 密玛, mima, password, pass word, passwrod, pasword, passowrd, p/w, senha, parola, wachtwoord, hasło, şifre, mật khẩu, passwd, passphrase, passcode, passwort, contraseña, パスワード, 비밀번호, пароль, mot de passe, pass phrase, storepass, keypass, pswd, psw, pwd, pw, pgpassword, requirepass, masterauth, userpass, identified by]
+      words: [密码, 密碼, 密 码, 口令, 口 令, 暗号, 密玛, mima, password, pass word, passwrod, pasword, passowrd, p/w, senha, parola, wachtwoord, hasło, şifre, mật khẩu, passwd, passphrase, passcode, passwort, contraseña, パスワード, 비밀번호, пароль, mot de passe, pass phrase, storepass, keypass, pswd, psw, pwd, pw, pgpassword, requirepass, masterauth, userpass, identified by, kennwort, salasana, lösenord]
     - label: password            # "pass" is a verb, too
       grade: mixed
-      words: [pass, unlock phrase, secret word, magic word, safe word, snmp community, snmp community string, radius key, enable secret, 暗语, 密语, 密令, 密钥短语, 密保答案, 屏幕解锁, psk, wpa key, wpa2 key, wpa3 key, wifi key, wi-fi key, network key]
+      words: [pass, unlock phrase, secret word, magic word, safe word, snmp community, snmp community string, radius key, enable secret, 暗语, 密语, 密令, 密钥短语, 密保答案, 屏幕解锁, psk, kodeord, adgangskode, passord, heslo, jelszó, lozinka, clave, parol, 비번, wpa key, wpa2 key, wpa3 key, wifi key, wi-fi key, network key]
     - label: api_key
       grade: token
       words: [密钥, 秘钥, 密匙, 密鑰, 金鑰, api key, access key, api 密钥, api key id, access key id, access key secret, subscription key, app key, service key, deploy key, license key, account key, auth key, integration key, routing key, 许可证密钥, 激活码]
     - label: token
       grade: token
-      words: [令牌, 权杖, 授权码, 凭证, 凭据, token, secret, secret key, secret id, client secret, app secret, encryption key, signing key, signing secret, master key, shared key, storage key, session key, hmac key, encrypt key, auth, authorization, bearer, jwt, client key data, webhook secret, shared secret, otp secret, mfa seed, otp seed, totp seed, pepper]
+      words: [令牌, 权杖, 授权码, 凭证, 凭据, token, secret, secret key, secret id, client secret, client sec, app secret, encryption key, signing key, signing secret, master key, shared key, storage key, session key, hmac key, encrypt key, auth, authorization, bearer, jwt, client key data, webhook secret, shared secret, otp secret, mfa seed, otp seed, totp seed, pepper]
     - label: private_key
       grade: token
       words: [私钥, 私鑰, private key, priv key, wallet key]
@@ -1284,13 +1284,13 @@ security:
       words: [key, ak, sk, sig, signature, sid, session id, sessid, session, csrf, xsrf, sessdata, bili_jct, webhook, 钥匙串, 钥, 签名串, dsn]
     - label: pin
       grade: code
-      words: [验证码, 驗證碼, 校验码, 动态码, 动态口令, 提取码, 解压码, 解锁码, 门禁码, 取件码, 安全码, 邀请码, 配对码, 兑换码, 登录码, pin, pin 码, pin code, puk, puk 码, puk code, otp, cvv, cvc, verification code, your code, security code, one time code, access code, login code, pairing code, auth code, confirmation code, invite code, unlock code, unzip code, door code, gate code, alarm code, sms code, 2fa code, mfa code, otp code, authentication code]
+      words: [验证码, 驗證碼, 校验码, 动态码, 动态口令, 访问码, 暗証番号, 提取码, 解压码, 解锁码, 门禁码, 取件码, 安全码, 邀请码, 配对码, 兑换码, 登录码, pin, pin 码, pin code, puk, puk 码, puk code, otp, cvv, cvc, verification code, your code, security code, one time code, access code, login code, pairing code, auth code, confirmation code, invite code, unlock code, unzip code, door code, gate code, alarm code, sms code, 2fa code, mfa code, otp code, authentication code]
     - label: mnemonic
       grade: phrase
       words: [助记词, 恢复短语, 恢复词, 种子短语, mnemonic, mnemonic phrase, seed phrase, seed words, word seed, recovery phrase, recovery words, secret phrase, backup phrase]
     - label: recovery_code
       grade: codes
-      words: [these codes, 备用代码, 恢复码, 恢复代码, 备用码, 备份码, 救援码, recovery code, recovery codes, backup code, backup codes, scratch codes, rescue codes]
+      words: [these codes, codes somewhere safe, codes safe, 备用代码, 恢复码, 恢复代码, 备用码, 备份码, 救援码, recovery code, recovery codes, backup code, backup codes, scratch codes, rescue codes]
     - label: none
       grade: skip
       words: [public key, primary key, foreign key, partition key, sort key, cache key, idempotency key, hot key, shortcut key, object key, s3 key, row key, group key, map key, dedup key, routing key name, render pass, first pass, second pass, shadow pass, depth pass, forward pass, backward pass, shader pass, compute pass, gpio pin, spi pin, data pin, adc pin, led pin, 公钥, 主键, 外键, next token, page token, next page token, max tokens, csrf error, author, 关键, 会话]
@@ -1298,8 +1298,8 @@ security:
   # Not values: a string made of these words alone is talk, not a secret.
   not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, ask, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, done, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, playwright, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours, am, against, between, characters, charset, could, did, digits, do, does, down, during, even, fields, hashes, he, into, letters, lowercase, many, might, most, numbers, 'off', over, plus, she, such, symbols, than, they, under, uppercase, users, we, would]
   # What says that a value follows; a Chinese one stands at most eight characters after its label.
-  says: [which, is, was, are, will, should, has, have, be, been, now, still, currently, just, set, reset, changed, updated, rotated, to, as, equals, called, ist, lautet, es, est]
-  chinese_says: [是, 为, 成, 叫, 填, 設為, 就设, 设了, 选了, 如下, は]
+  says: [which, is, was, are, will, should, has, have, be, been, now, still, currently, just, set, reset, changed, updated, rotated, to, as, equals, called, became, becomes, ist, lautet, es, est, er, je]
+  chinese_says: [是, 为, 成, 叫, 填, 設為, 就设, 设了, 选了, 如下, 写死, は, 는]
   # A number before one of these is a quantity.
   units: [位, 次, 个, 天, 年, 月, 日, 条, 字, 分, 秒, 种, '%', 小时, bit, bits, byte, bytes, char, chars, character, characters, digit, digits, day, days, times, hours, minutes, letters, or more, of, header, drives, in the firewall]
   # Beside one of "near" a digest or a UUID is a secret, unless one of "far" stands there too (40 characters).
@@ -1420,9 +1420,9 @@ security:
       masks: ['moved from abcde9183 to [已脱敏:password]', '从 abc123de!x 换成 [已脱敏:password]']
       okay: ['moved from bcrypt2 to [已脱敏:password]']
     - label: password            # root/X 登录
-      pattern: '((?<![\w./-])[A-Za-z][\w.-]{1,31}(?: ?/ ?| ))([^\s/"''`，。]{6,64})(?= ?(?:可以|即可|能|就能|来)?登[录陆])'
+      pattern: '((?<![\w./-])[A-Za-z][\w.-]{1,31}(?: ?/ ?| ))([^\s/"''`，。]{6,64})(?= ?(?:可以|即可|能|就能|来)?登(?:[录陆]|[，。,\n]|\Z))'
       gate: worded
-      when: [登录, 登陆]
+      when: [登]
       masks: [root/abc12xy34 登录即可, root / abcde9183 可以登录]
       okay: [web / ios 登录, root / admin123x/c 登录]
     - label: password            # 登录 admin X
@@ -1455,7 +1455,7 @@ security:
       masks: ['https://a.test/?t=a1b2a1b2&x=1']
       okay: ['https://a.test/?t=pagination&x=1']
     - label: webhook             # addresses that are a password themselves
-      pattern: '(https?://[^\s?#''"<>]{1,120}/(?:services|workflows|webhooks?|hooks?|webhookb2|invite|reset|verify|magic|activate|join|share|s)/)([\w@./-]{16,})'
+      pattern: '(https?://[^\s?#''"<>]{1,120}/(?:services|workflows|triggers|webhooks?|hooks?|webhookb2|invite|reset|reset[_-]password|password[_-]reset|set-?pw|verify|confirm|unsubscribe|magic|activate|join|share|with/key|s)[/#])([\w@./-]{16,})'
       gate: token
       when: ['http']
       masks: ['https://hooks.test/services/T0A1B2C3/a1B2a1B2a1B2']
@@ -1493,13 +1493,13 @@ security:
       masks: ['log in with admin / abc123!', 'the credentials are admin:abc123!']
       okay: ['log in at /home/user', 'log in at /signin2', '登录：必填']
     - label: password            # mysql -pX
-      pattern: '((?:mysql\w*|mariadb\w*|7z\w*|sshpass)\s(?:[^\n|;&]{0,160}?\s)?-p)(\S{4,128})'
+      pattern: '((?:mysql\w{0,16}|mariadb\w{0,16}|7z\w{0,8}|sshpass)\s(?:[^\n|;&]{0,160}?\s)?-p)(\S{4,128})'
       gate: plain
       when: [mysql, mariadb, 7z, sshpass]
       masks: [mysql -u root -pabc123! shop]
       okay: [mysql -u root -p, mysql -port 3306]
     - label: password            # sshpass -p X, redis-cli -a X
-      pattern: '((?:redis-cli\s(?:[^\n|;&]{0,160}?\s)?-a|ldap\w+\s(?:[^\n|;&]{0,160}?\s)?-w|(?:sshpass|sqlcmd|mongo\w*|(?:docker|podman|az|helm|nerdctl|oc|cf) \w*login|unzip|zip)\s(?:[^\n|;&]{0,160}?\s)?-[pP])\s)(\S{4,128})'
+      pattern: '((?:redis-cli\s(?:[^\n|;&]{0,160}?\s)?-a|ldap\w{1,16}\s(?:[^\n|;&]{0,160}?\s)?-w|(?:sshpass|sqlcmd|mongo\w{0,16}|(?:docker|podman|az|helm|nerdctl|oc|cf) \w*login|unzip|zip)\s(?:[^\n|;&]{0,160}?\s)?-[pP])\s)(\S{4,128})'
       gate: plain
       when: [' -a ', ' -p ', ' -w ']
       masks: ["sshpass -p 'abc123' ssh a@b", redis-cli -a abc123! ping]
@@ -1541,13 +1541,13 @@ security:
       masks: ['expdp system/abc123! schemas=hr', 'u/abc123!@db:1521/SVC']
       okay: ['see docs/oracle19 on db:1521']
     - label: password            # .pgpass: host:5432:db:user:X
-      pattern: '((?<![\w.])(?:[\w.-]+|\*):(?:5432|5433|6432|\*):[\w*.-]+:[\w.*-]+:)(\S{3,128})'
+      pattern: '((?<![\w.-])(?:[\w.-]{1,128}|\*):(?:5432|5433|6432|\*):[\w*.-]{1,64}:[\w.*-]{1,64}:)(\S{3,128})'
       gate: plain
       when: [':5432:', ':5433:', ':6432:', ':*:']
       masks: ['db.test:5432:shop:app:abc123']
       okay: ['db:5432:shop:app:*']
     - label: password            # tools that take it after a letter
-      pattern: '((?:ssh-keygen\s(?:[^\n|;&]{0,160}?\s)?-N|(?:useradd|usermod|rdesktop|cqlsh|ipmitool|xfreerdp|influx|psql)\s(?:[^\n|;&]{0,160}?\s)?-[pP]|snmp\w+\s(?:[^\n|;&]{0,160}?\s)?-[AX]|oathtool\s(?:[^\n|;&]{0,60}?\s)?-b)\s["'']?)([^\s"'']{4,128})'
+      pattern: '((?:ssh-keygen\s(?:[^\n|;&]{0,160}?\s)?-N|(?:useradd|usermod|rdesktop|cqlsh|ipmitool|xfreerdp|influx|psql)\s(?:[^\n|;&]{0,160}?\s)?-[pP]|snmp\w{1,16}\s(?:[^\n|;&]{0,160}?\s)?-[AX]|oathtool\s(?:[^\n|;&]{0,60}?\s)?-b)\s["'']?)([^\s"'']{4,128})'
       gate: mixed
       when: [' -n ', ' -p ', ' -a ', ' -x ', ' -b ']
       masks: ["ssh-keygen -t ed25519 -N 'abc123!'", useradd -m lin -p abc123!, oathtool --totp -b abc123xyz]
@@ -1687,7 +1687,7 @@ security:
       masks: ['sqlplus scott/abc123@orcl', htpasswd -b pw.txt bob abc123]
       okay: [sqlplus -v, htpasswd -c .htpasswd admin]
     - label: password            # net user bob X, rabbitmqctl add_user bob X, mosquitto_pub -P X
-      pattern: '((?:net user\s\S{1,40}|rabbitmqctl (?:add_user|change_password)\s\S{1,40}|mosquitto_\w+\s(?:[^\n|;&]{0,160}?\s)?-P|openssl enc\s(?:[^\n|;&]{0,160}?\s)?-k)\s)(\S{4,128})'
+      pattern: '((?:net user\s\S{1,40}|rabbitmqctl (?:add_user|change_password)\s\S{1,40}|mosquitto_\w{1,16}\s(?:[^\n|;&]{0,160}?\s)?-P|openssl enc\s(?:[^\n|;&]{0,160}?\s)?-k)\s)(\S{4,128})'
       gate: plain
       when: [net user, rabbitmqctl, mosquitto_, openssl enc]
       masks: [net user bob abc123 /add, mosquitto_pub -u bob -P abc123 -t home]
@@ -1737,7 +1737,7 @@ security:
       okay: [recovery 123456-123456]
     - label: api_key             # product keys: five times five
       pattern: '(?<![A-Za-z0-9-])(?=[A-Z0-9]{5}-)(?=[A-Z-]{0,28}\d)(?=[0-9-]{0,28}[A-Z])[A-Z0-9]{5}(?:-[A-Z0-9]{5}){4}(?![A-Za-z0-9-])'
-      when: [key, windows, office, 激活, 序列号, 密钥]
+      when: [key, windows, office, license, 激活, 序列号, 密钥]
       masks: [key AB1CD-AB1CD-AB1CD-AB1CD-AB1CD]
       okay: [key 12345-12345-12345-12345-12345]
     - label: token               # links that let in whoever has them
@@ -1812,6 +1812,136 @@ security:
       when: [acl setuser, 'password ', ' login ', authenticate plain, auth attempt]
       masks: [ACL SETUSER lin on >abc123! ~* +@all, PASSWORD elastic = abc123!, a1 LOGIN lin@a.test abc123!]
       okay: [a1 LOGIN lin failed, 'ACL SETUSER lin on ~cached:*']
+    - label: password            # the password hasn't changed, still X; 密码没变，X
+      pattern: '((?i:password|passwd|passcode|passphrase|\bpwd?)(?:''s| is| has| was)?(?:n''t| not| never)? (?:changed|unchanged|the same)(?:, | - |; |: |—)(?:it''s |it is )?(?:still |always )["''`]?|(?:密码|密碼|口令|(?i:\bpwd?)) ?(?:没变|没改|没换|不变|未变|照旧|依旧|还是原来(?:那个|的)|(?:改了|换了|变了)(?=[，, ]{1,2}[!-~]{0,40}[A-Z][!-~]{0,40}[0-9@#$%!&^*]))[，,：: ]{1,2}(?:还是|仍是|依旧是|是)? ?)(?![A-Z]{1,8}-?\d+(?!\w))([^\s"''`，。]{6,64})'
+      gate: mixed
+      when: [changed, the same, 没变, 没改, 没换, 不变, 未变, 照旧, 依旧, 还是原来, 改了, 换了, 变了]
+      masks: ["the password hasn't changed, still abc123!x", '密码没变，abc123!x', 'PW改了，abcD123!x']
+      okay: ["the password hasn't changed, still argon2id", '密码没变，工单是 OPS-1234', '密码改了，node20 也升了', '密码没变，OPS-12345']
+    - label: password            # u: lin p: X, u/p lin/X
+      pattern: '((?<![\w/])(?:[uUlL]: ?\S{2,40}[ \n,;|]{1,3}[pP]: ?|[uU]/[pP][: ]{1,2}[\w.@-]{2,40}/))([^\s"''`]{4,64})'
+      gate: mixed
+      when: ['u:', 'l:', u/p]
+      masks: ['u: lin p: abc123!', u/p lin/abc123!x, "U: lin\nP: abc123!x"]
+      okay: ['u: volts p: power', u/p ratio/2]
+    - label: password            # wifi：Home X, vpn lin/X, login: lin X, lin@a.test - X
+      pattern: '((?:(?<![\w/.-])(?:(?i:wi-?fi|ssid|hotspot|vpn|ftp|nas|smb|无线|热点)[:：]?|(?i:login|creds?|登录)[:：]) ?[A-Za-z][\w-]{1,31}(?: ?[/,，] ?| )|@[\w-]{1,40}\.[A-Za-z]{2,8} (?:[-–—|/] )?))([^\s"''`，。|]{6,64})(?=[\s，。|,;]|\Z)'
+      gate: odd
+      when: [wifi, wi-fi, ssid, hotspot, vpn, ftp, nas, smb, 无线, 热点, login, cred, 登录, '@']
+      masks: ['wifi：Home abc12xy34', vpn lin/abc12xy34, 'login: lin abc123!x', lin@a.test - abc12xy34]
+      okay: [vpn lin/feature2, 'wifi：office 2024', lin@a.test - build2024, 'login: lin v2.1.0', login is abc12xy34z]
+    - label: password            # …，密X
+      pattern: '((?<=[，, ])密 ?)([!-~]{6,64})'
+      gate: mixed
+      when: [密]
+      masks: ['VPN 账号 lin 密 abc123!', '家里的网 Home，密abc123!']
+      okay: ['加密 aes256', '，密 password']
+    - label: password            # use X to unlock it, 输入X就能进
+      pattern: '((?i:(?<![\w-])(?:use|try|type|enter)) ["''`]?)([^\s"''`]{6,64})(?=["''`]? to (?:decrypt|unlock|unzip|open|log in|sign in|get in)(?!\w))'
+      gate: odd
+      when: [to decrypt, to unlock, to unzip, to open, to log in, to sign in, to get in]
+      masks: [use abc12xy34 to decrypt the backup]
+      okay: [use gpg2 to decrypt it, use winrar2024 to open it]
+    - label: password
+      pattern: '((?:输入|敲|试) ?["''`]?)([!-~]{6,64})(?=["''`]? ?(?:就能|就可以|就|能|可以)进)'
+      gate: mixed
+      when: [就能进, 就可以进, 就进, 能进, 可以进]
+      masks: [输入abc123!就能进]
+      okay: [输入手机号就能进]
+    - label: password            # пароль от wifi X
+      pattern: '(пароль (?:от|для|к|на) [^\s:]{1,24}(?: [^\s:]{1,24})??(?::? | ?[:—-] ?))([!-~]{6,64})'
+      gate: mixed
+      when: [пароль]
+      masks: [пароль от wifi abc123!]
+      okay: [пароль от wifi password]
+    - label: webhook             # addresses that let in whoever has them
+      pattern: '(https?://(?:ntfy\.sh/|hc-ping\.com/|sctapi\.ftqq\.com/|calendar\.google\.com/calendar/ical/[^\s/]{1,80}/private-))([\w-]{16,})'
+      gate: plain
+      when: [ntfy.sh, hc-ping, ftqq, calendar.google]
+      masks: ['https://hc-ping.com/3f2a7c16-9b4e-4d11-a0aa-5b6c7d8e9f01', 'https://calendar.google.com/calendar/ical/l%40x.com/private-0123456789abcdef/basic.ics']
+      okay: ['https://ntfy.sh/docs', 'https://hc-ping.com/docs']
+    - label: password            # admin/admin123
+      pattern: '((?<![\w./@-])(admin|root|administrator|postgres)(?: ?[/:,，] ?| ))(\2\d{2,6}(?![\w./]))'
+      when: [admin, root, postgres]
+      masks: [root/root123, admin admin2024]
+      okay: [admin admin_2, root/root1]
+    - label: password            # admin / a-word-42
+      pattern: '((?<![\w./@-])(?:admin|root|administrator) / )([^\s/"''`，。,;()（）]{6,64})(?=[\s，。,;)）]|\Z)(?! /)'
+      gate: worded
+      when: [admin /, root /, administrator /]
+      masks: [(admin / word-lantern-58)]
+      okay: [root / filesystem2]
+    - label: password            # typed where a command should be
+      pattern: '((?:(?:bash|sh|sudo): (?:line \d{1,5}: )?(?=\S{6,64}: (?:command )?not found)|zsh: command not found: ))([^\s:]{6,64})'
+      gate: odd
+      when: [not found]
+      masks: ['bash: abc12xy34: command not found', 'zsh: command not found: abc123!x']
+      okay: ['bash: python3.12: command not found']
+    - label: password            # settings whose names tell no password
+      pattern: '((?i:login|users|unlock|door|vault|_basic|_access|_store|\bmaster|\broot|luks_key)["'']?\s?=\s?["'']?)([^\s"''&]{6,128})'
+      gate: odd
+      when: [login=, users=, unlock=, door=, vault=, _basic=, _access=, _store=, master=, root=, luks_key=, 'login =', 'vault =']
+      masks: [ADMIN_LOGIN=abc12xy34, 'MASTER=abc123!x']
+      okay: [DB_LOGIN=svc_backup2, ROOT=/srv/web2, BRANCH=master2024]
+    - label: password
+      pattern: '((?:[A-Z0-9_]{0,32}(?:_PHRASE|_SALT)|UNSEAL|GPG_PIN|PIN_SO)=["'']?)([^\s"'']{6,128})'
+      gate: mixed
+      when: [_phrase=, _salt=, unseal=, gpg_pin=, pin_so=]
+      masks: [BACKUP_ENC_PHRASE=abc123!, UNSEAL=abc123!]
+      okay: [CATCH_PHRASE=hello]
+    - label: recovery_code       # recovery key: EsTc 4Ppq …, A1B2-C3D4-…
+      pattern: '((?i:recovery key|恢复密钥|恢复钥匙)[:： ]{1,2}(?:是 ?)?)((?:[A-Za-z0-9]{4} ){5,15}[A-Za-z0-9]{4}|[A-Z0-9]{4}(?:-[A-Z0-9]{4}){5})(?!\w)'
+      when: [recovery key, 恢复密钥, 恢复钥匙]
+      masks: ['recovery key: A1B2-C3D4-E5F6-A1B2-C3D4-E5F6', 'recovery key: EsTa 4aaa 9kaa 2Waa 7Zaa 3Caa']
+      okay: ['recovery key: 12 words']
+    - label: mnemonic            # in Chinese: twelve characters, parted or not; in front of its label
+      pattern: '(助记词[^\n:：]{0,12}[:：] ?)((?:[一-鿿][、，, ]?){11}[一-鿿](?:(?:[、，, ]?[一-鿿]){12})?)(?![一-鿿])'
+      when: [助记词]
+      masks: ['助记词：海山风月云天花鸟石水火木']
+      okay: ['助记词：请写在纸上']
+    - label: mnemonic
+      pattern: '(?<![a-z] )(?<![a-z])((?:[a-z]{3,8} ){11}(?:(?:[a-z]{3,8} ){12})?[a-z]{3,8})(?= (?:[-—–]|<-) (?:my|the|our) (?:seed|recovery phrase|wallet|mnemonic))'
+      when: [my seed, the seed, our seed, my wallet, my recovery, the recovery, my mnemonic, the mnemonic]
+      masks: ['aaa bbb ccc ddd eee fff ggg hhh iii jjj kkk lll — my seed']
+      okay: ['we keep my seed']
+    - label: pin                 # codes of doors, safes and messages
+      pattern: '((?i:lockbox|door code|gate code|门禁|\balarm (?:code )?is|safe combination|(?:\b2fa|mfa)(?: code)?)[:：]? )(\d{4,8}[#*]?|\d\d(?:-\d\d){2,3})(?= ?(?:[，。,.;；)）\n]|\Z| worked))'
+      when: [lockbox, door code, gate code, 门禁, alarm, safe combination, 2fa, mfa]
+      masks: ['lockbox 7391', 'door code 7391#', 'safe combination 38-12-91', '2FA 482913 worked']
+      okay: ['门禁 3 号楼', 'the alarm is loud', '2FA 6 digits']
+    - label: pin                 # in two halves
+      pattern: '((?:验证码|动态码|verification code)[^\n\d]{0,6}|(?<![\w-])use )(\d{3} \d{3}(?!\d)|\d{3}-\d{3}(?= to (?:sign|log) in))'
+      when: [验证码, 动态码, verification code, to sign in, to log in]
+      masks: ['您的动态码为：482 913', use 482-913 to sign in]
+      okay: ['use 482-913 as the range']
+    - label: pin                 # a birthday
+      pattern: '((?i:密码|口令|password|\bpin\b)[^\n\d]{0,16}(?:生日|birthday)[^\n\d]{0,4})(\d{4,8})(?!\d)'
+      when: [生日, birthday]
+      masks: [密码就是我生日 860412, password is my birthday 860412]
+      okay: [生日是 860412]
+    - label: password            # same password everywhere: X
+      pattern: '((?i:password) (?:everywhere|for (?:both|all)(?: \w{1,16})?)[:,] ?["''`]?)([^\s"''`]{6,64})'
+      gate: mixed
+      when: [password everywhere, password for both, password for all]
+      masks: ['Same password everywhere: abc123!x']
+      okay: ['same password everywhere, bcrypt2']
+    - label: pin                 # 网盘 … 码 X
+      pattern: '(pan\.\w{2,12}\.com/\S{1,80} (?:提取)?码[:：]? ?)([A-Za-z0-9]{4})(?!\w)'
+      when: [码]
+      masks: ['https://pan.baidu.com/s/1abcDEFghi 码 a8k2']
+      okay: ['https://pan.baidu.com/s/1abcDEFghi 码表']
+    - label: password            # trojan://X@host, wpa-psk ascii 0 X, LUKS: X
+      pattern: '(trojan://(?=[^\s@/]{6,64}@)|wpa-psk ascii \d |(?:LUKS|VeraCrypt|BitLocker|FileVault): )([^\s@"'']{6,64})'
+      gate: worded
+      when: ['trojan://', wpa-psk, 'luks:', 'veracrypt:', 'bitlocker:', 'filevault:']
+      masks: ['trojan://abcdef99@host:443', wpa-psk ascii 0 abc12xy34, 'LUKS: abcdef99']
+      okay: ['LUKS: argon2id', 'trojan://server@host']
+    - label: token               # what a deploy authenticates with
+      pattern: '((?:\buses? |用 ?))([0-9a-f]{16,128})(?= to authenticate| ?(?:去|来)?(?:鉴权|认证|授权))'
+      gate: token
+      when: [to authenticate, 鉴权, 认证, 授权]
+      masks: ['it uses 0a1b2c3d4e5f60718293 to authenticate', '用 0a1b2c3d4e5f60718293 去鉴权']
+      okay: ['it uses oauth2 to authenticate']
 
 suspicion:                         # texts that want to command the agent: block (quarantined), flag (shown, not injected), allow
   longest: 150000                  # characters; of a longer text both ends are judged, and it is flagged
@@ -3046,7 +3176,7 @@ _SHAPES: Mapping[str, Mapping[str, type]] = {
     "told": {"label": str, "grade": str, "words": list},
     "redact_patterns": {"label": str, "pattern": str, "gate": str, "when": list, "masks": list, "okay": list}}
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』", "《": "》", "【": "】", "«": "»"}
-_CUES = ("是", "这", "为", "成", "作", "当", "做", "(", "（", " is ", " was ", " as ", " for ")
+_CUES = ("是", "这", "为", "成", "作", "当", "做", "(", "（", " is ", " was ", " as ", " for ", " <- ", "←")
 
 # Between a label and its value; the group that matched says how plainly the value is stated.  {says}
 # and {chinese} are the copulas of the config.  Blanks are bounded: with two open runs of them side by
@@ -3061,11 +3191,12 @@ _BETWEEN = (
     r"|(?P<line>(?:[ \t]{0,40}:)?[ \t]{0,40}\n(?:[=-]{4,40}\n)?[ \t>]{0,40})"
     r"|(?P<cell>[ \t]{0,40}\|[ \t]{0,40})"
     r"|(?P<assign>[ \t]{0,40}(?:[:?]=|[-=~]>|→|⇒|\.{3,12}\s?:|(?:%22)?%3[ad](?:%2[02])?|[:=](?![:=])|(?<=[】」』>]))(?:\*\*)?"
-    r"[ \t]{0,40}(?:!!?(?:vault|str|secret)\s|</\w{1,8}>\s?(?:<\w{1,8}>)?|\[(?=[\"'][^\"'\n]{1,200}[\"']\s?\]))?)"
+    r"[ \t]{0,40}(?:!!?(?:vault|str|secret)\s|</\w{1,8}>\s?(?:<\w{1,8}>)?|\[(?=[\"'][^\"'\n]{1,200}[\"']\s?\])"
+    r"|(?:dev|test|prod|staging|uat)[ :]\s?(?=\S{4}))?)"
     r"|(?P<says>(?:\s(?:for|of|on|to|at|in)(?:\s[\w.@/-]{1,40}){1,6}?)?"
     r"(?:(?:'s|,?\s(?:{says}|from\s(?P<old>\S{1,40})\sto)){1,6}\s?(?:[:=]|->)?\s{1,3}|\s?(?:[:=]|->|→)[ \t]{0,40}|\s[-–—]\s)"
     r"|\s?(?:[由从] ?(?P<was>[!-~]{1,40}) ?)?"
-    r"(?:[^\0-\x7f；（）？【】。「」『』《》“”‘’、→–—…\ue000]{0,8}?(?:{chinese}|->|:)|[我先就都也还请]?(?:统一)?用)(?:了|的是)?"
+    r"(?:[^\0-\x7f；（）？【】。「」『』《》“”‘’、→–—…\ue000]{0,8}?(?:{chinese}|->|:)|[我先就都也还请]?(?:统一)?用)(?:了|的是?)?"
     r"(?:[ \t]{0,40}[:=])?[ \t]{0,40}(?:\n[ \t]{0,40})?)"
     r"|(?P<blank>[ \t]{1,8}|(?<={han})))(?:(?:bearer|basic|token|apikey)[ \t]{1,40}(?=\S)|\[(?=\d))?"
 ).replace("{han}", HAN)
@@ -3073,9 +3204,9 @@ _FORCE = {"assign": 3, "field": 3, "cell": 3, "says": 2, "line": 1, "blank": 1, 
 _VALUE = (r"(?a:(?:[\w\u00c0-\u024f\u0370-\u052f!#$%*+\-./:=?@\\^~]|[&,;](?=[!-~])(?![\w .-]{1,40}[=:]|[\"'{\[])"
           r"|[\"'`()<>\[\]{}|](?=[\w!@#$%^*~+-])){1,160})")
 _BEFORE = (
-    r"(?<![!-~])([!-~]{5,128})(?:\s?[(（][\w ]{0,12}"
+    r"(?<![!-~])([!-~]{5,128})(?:\s{0,2}[(（][\w ]{0,12}"
     r"|[ ，,—-]{0,4}(?:这?就?是|作为|当作?|[设改]?[为成做]|这个|这串|这条)(?:{han}| ){0,8}(?:[a-z0-9 .-]{1,20}的?)?"
-    r"|\s(?:(?:is|was)\s{whose}|(?:as|for)(?:\s{whose})?)(?:\s[\w-]{1,20}){0,2}?)\s?\Z"
+    r"|\s(?:<-|←)\s(?:that's\s|this\sis\s)?{whose}(?:\s[\w-]{1,20}){0,2}?|\s(?:(?:is|was)\s{whose}|(?:as|for)(?:\s{whose})?)(?:\s[\w-]{1,20}){0,2}?)\s?\Z"
 ).replace("{whose}", "(?:my|the|our|your|his|her|their|its|new)").replace("{han}", HAN)
 # What stands where a value may stand, and is a reference, a type, a path, a version or a quantity.
 _REFERENCE = (
@@ -3117,6 +3248,8 @@ _PERSON = r"[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}
 # Addresses of contracts, wallets and files, and the names a compiler makes: long, and known to all.
 _PUBLIC = r"0x[0-9a-fA-F]{40}|bc1[a-z0-9]{25,87}|Qm[1-9A-HJ-NP-Za-km-z]{44}|_{1,3}Z[A-Z]\w+"
 _LOGIN = r"[\w.@+-]{2,64}:([^\s:/]\S{5,63})"
+_BASIC = r"(?<![\w-])(?i:basic|base64:?|decoded?)\s{1,3}([A-Za-z0-9+/]{8,400})={0,2}(?![\w+/=-])"
+_DATA = r"\n(?:[^\s:][^\n]*|[ \t]{1,8}[\w.-]{1,80}: \"?([A-Za-z0-9+/]{4,4000}={0,2})\"?[ \t]*(?=\n|\Z))"
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _HEXADECIMAL = "0123456789abcdefABCDEFxX"
 _RUNS = r"[A-Z]?[a-z]+|[A-Z]+|\d+|[^A-Za-z0-9]+"
@@ -3231,7 +3364,7 @@ class Redactor:
         announced = [self._labels[at] for at in self._announced(shadow.low, shadow.pairs)]
         found += [*self._ruled(shadow, cues), *self._begun(shadow), *self._labelled(shadow, announced), *self._told(shadow, cues),
                   *self._columns(shadow, announced), *self._exports(shadow, announced), *self._inserted(shadow, announced),
-                  *self._random(shadow)]
+                  *_encoded(shadow), *self._random(shadow)]
         return _apart([*found, *_personal(shadow.flat)] if self._personal else found, shadow)
 
     def _ruled(self, shadow: Shadow, cues: Set[str]) -> Iterator[Found]:
@@ -3468,7 +3601,8 @@ class Redactor:
         logins and databases print rows; a dump of PostgreSQL names its columns in brackets."""
         place, heads, cells_of, count = 0, dict[int, tuple[str, str]](), "", 0
         labels = {word: (label, grade) for word, label, grade in announced if grade in _COLUMNED and "\n" in shadow.low}
-        for line in shadow.low.split("\n") if labels else ():
+        lines = shadow.low.split("\n") if labels else []
+        for line, below in zip(lines, [*lines[1:], ""]):
             cells = list(_unkept(cells_of).finditer(line)) if heads else []
             if heads and len(cells) == count:
                 for n, (label, grade) in heads.items():
@@ -3477,7 +3611,7 @@ class Redactor:
                                 if span[1] <= place + cells[n].end()
                                 and (grade != "token" or _looks_random(shadow.flat[slice(*span)])))
             else:
-                heads, cells_of, count = _headings(line, labels) if any(map(line.__contains__, labels)) else ({}, "", 0)
+                heads, cells_of, count = _headings(line, labels, below) if any(map(line.__contains__, labels)) else ({}, "", 0)
             place += len(line) + 1
 
     def _inserted(self, shadow: Shadow, announced: list[Label]) -> Iterator[Found]:
@@ -3556,7 +3690,7 @@ class Redactor:
             return _number(value, grade, force) and not _unkept(self._units).match(rest)
         low, pieces = value.lower(), {piece.lower() for piece in _unkept(r"[A-Z]?[a-z]+|[A-Z]+").findall(value)}
         sentence = " " in value and len(pieces & self._talk) * 2 >= len(pieces)
-        if sentence or pieces <= (self._formats if digits else self._talk):
+        if sentence or (pieces or not digits) and pieces <= (self._formats if digits else self._talk):
             return False
         if len(low) > 1 and (low in self._formats or _unkept("[^a-z]+").sub("", low) in self._formats):
             return False
@@ -3575,6 +3709,8 @@ def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
         return len(value) > 5 and (digits > 0 or signed) and not _unkept(r"[\w.+-]+@[\w-]+\.[\w.-]+").fullmatch(value)
     if grade in ("odd", "worded"):
         return _looks_odd(value) or grade == "worded" and _unkept(_WORDED).fullmatch(value) is not None
+    if grade == "code" and force > 1 and signed and _looks_odd(value):
+        return True                       # who says PIN and means a password
     if grade == "code":
         return value.isalnum() and (digits > 0 and 4 <= len(value) <= 10 or force > 2 and len(value) == 4)
     if grade == "loose":                  # "key" is a common word
@@ -3706,6 +3842,21 @@ def _encoded_text(token: str) -> str:
     return text if text.isprintable() else ""
 
 
+def _encoded(shadow: Shadow) -> Iterator[Found]:
+    """What base64 hides where it is known to: a name and its password behind Basic, and the data of a Secret of Kubernetes."""
+    if "basic " in shadow.low or "base64" in shadow.low:
+        for match in _unkept(_BASIC).finditer(shadow.flat):
+            if _unkept(r"[\w.@+-]{2,64}[:=]\S{3,}").match(_encoded_text(match[1])):
+                yield match.start(1), match.end(), "password"
+    data = shadow.low.find("\ndata:") if "kind: secret" in shadow.low else -1
+    if data >= 0:
+        for match in _unkept(_DATA).finditer(shadow.flat, data + 6):
+            if not match[1]:
+                break                                        # the next section
+            if _encoded_text(match[1].rstrip("=")):
+                yield *match.span(1), "secret"
+
+
 def _personal(flat: str) -> Iterator[Found]:
     """Chinese ID cards, bank cards and mobile numbers whose check digits are right."""
     for match in re.finditer(r"(?a:(?<![\w.-])(?:\+?86[- ]?)?(\d(?:[ -]?\d){10,18}[xX]?)(?![\w-]))", flat):
@@ -3748,14 +3899,14 @@ def _codes(low: str, at: int) -> list[Span]:
 _CELLS = (r"(?<![^,])(?:\"[^\"\n]*\"|[^,\n])*", r"(?<![^;])(?:\"[^\"\n]*\"|[^;\n])*", r"(?<![^\t])[^\t\n]*", r"\S+(?: \S+)*")
 
 
-def _headings(line: str, labels: Mapping[str, tuple[str, str]]) -> tuple[dict[int, tuple[str, str]], str, int]:
+def _headings(line: str, labels: Mapping[str, tuple[str, str]], below: str) -> tuple[dict[int, tuple[str, str]], str, int]:
     """The cells of a line that are labels, {place: (mark, grade)}, where it is the head of a table; the pattern of a cell, and how
     many there are."""
     copied = _unkept(r"copy \S+ \(([^()]*)\) from stdin").match(line)
     for pattern in _CELLS if not copied else (_CELLS[0],):
         cells = [cell.strip(" \"'*`") for cell in _unkept(pattern).findall(copied[1] if copied else line)]
         heads = {n: labels[cell] for n, cell in enumerate(cells) if cell in labels}
-        enough = len(cells) > (2 if " " in line else 1)
+        enough = len(cells) > (2 if " " in line and not _ruling(below) else 1)
         if heads and enough and all(0 < len(cell) < 32 and cell.count(" ") < 2 for cell in cells):
             return heads, _CELLS[2] if copied else pattern, len(cells)
     return {}, "", 0

@@ -3455,6 +3455,59 @@ class Wordings(Masking):
             send_keys("search2024")|db.auth("app", "SCRAM-SHA-256")|a1 LOGIN failed|expect "login:"⏎send "lin42\\\\r"
         """)
 
+    def test_what_people_say_of_a_password_is_masked_in_many_languages(self) -> None:
+        self.gone("""
+            the password is still «Karpfen73xq»|the password hasn't changed, still «Karpfen73xq»
+            the password hasn't changed, it is still «Karpfen73xq»|pw still «Karpfen73xq»|密码没变，«Karpfen73xq»
+            密码还是 «Karpfen73xq»|密码还是原来那个 «Karpfen73xq»|密码照旧，«Karpfen73xq»|密码不变：«Karpfen73xq»
+            PIN码改成了 «qT7!mzL0v»|PIN码改成了 «4821»|PW改了，«Karpfen73xq»|各环境密码：«Karpfen73xq» «Karpfen73xq»
+            password: «Karpfen73xq» «Karpfen73xq»|VPN 账号 lin 密 «Karpfen73xq»|vpn lin/«Karpfen73xq»|vpn：lin «Karpfen73xq»
+            wifi：HomeNet «Karpfen73xq»|用 lin / «Karpfen73xq» 登|the pi's root password became «Karpfen73xq» yesterday
+            Bob's login: bob «Karpfen73xq»|ftp lin «Karpfen73xq» ftp.x.com|密码我用的«Karpfen73xq»|输入«Karpfen73xq»就能进
+            家里的网 HomeNet，密«Karpfen73xq»|代码里 password 写死了 "«Karpfen73xq»"|密码就是我生日 «860412»
+            use «Karpfen73xq» to decrypt the backup|«Karpfen73xq» <- that's the db password|u: lin p: «Karpfen73xq»
+            l: lin p: «Karpfen73xq»|U: lin⏎P: «Karpfen73xq»|u/p lin/«Karpfen73xq»|Netflix - lin@x.com - «Karpfen73xq»
+            netflix lin@x.com «Karpfen73xq»|Kennwort: «Karpfen73xq»|Kennwort ist «Karpfen73xq»|clave: «Karpfen73xq»
+            la clave es «Karpfen73xq»|пароль от wifi «Karpfen73xq»|lozinka: «Karpfen73xq»|heslo: «Karpfen73xq»
+            jelszó: «Karpfen73xq»|adgangskode: «Karpfen73xq»|passord: «Karpfen73xq»|parol: «Karpfen73xq»|비밀번호는 «Karpfen73xq»
+            비밀번호: «Karpfen73xq»|아이디 lin 비번 «Karpfen73xq»|salasana=«Karpfen73xq»|lösenord=«Karpfen73xq»
+            パスワード：«Karpfen73xq»|暗証番号は «4821»|la contraseña es «Karpfen73xq»|hasło to «Karpfen73xq»
+            mot de passe : «Karpfen73xq»|пароль: «Karpfen73xq»
+        """)
+        self.stay("""
+            the password is still the same|the password hasn't changed, still argon2id|密码没变，还用 bcrypt2
+            密码没变，工单是 OPS-1234|密码还是老问题|mm是毫米|20 mm: 3.5|mm：10x20|vpn lin/feature2|clave: primaria
+            clave primaria id2|clave foránea: usuario_id2|heslo je povinné|parole board|vpn：office2|PIN码是什么
+            Passord er påkrevd|staging is web/api2
+        """)
+
+    def test_codes_links_and_what_base64_hides_go(self) -> None:
+        self.gone("""
+            Basic «bGluOk1hcmxpbjgya3E=»|base64: «cm9vdDp2SzkjbVEyeA==»|decoded «bGluOk1hcmxpbjgya3E=» with base64
+            kind: Secret⏎data:⏎  db.conn: «aHVudGVyMi1wcm9k»|kind: Secret⏎data:⏎  redis: «T2ZlbnJvaHI3N3h4»⏎type: Opaque
+            https://hooks.slack.com/triggers/«T01ABCDEF/123456/4BVBT0Bx0wADRUFhq7gdLsxO4Thn8nmG»
+            calendar https://calendar.google.com/calendar/ical/l%40x.com/private-«d82a3323f0bc0784eee860fbe9759248»/basic.ics
+            https://maker.ifttt.com/trigger/door/with/key/«4siHAsAxXisPmW8UcaF8kt»
+            https://hc-ping.com/«3f2a7c16-9b4e-4d11-a0aa-5b6c7d8e9f01»
+            https://x.com/reset-password/«8H1ataJkMkPYtyr1E2MMPvimCJJOmVgN71b6FlsI»
+            https://x.test/u/confirm/«e8404cc4aa4f1c9104fd8aa534626c77c7738e61»
+            https://user.test/setpw#«nWDgokgi7sRIkQpApsaVyNdj2ujq5T1v»|https://ntfy.sh/«bPNiGVA6Dmmj2r0ApWsv»
+            https://sctapi.ftqq.com/«SCT4flozacBdtmU3yzkX9h5».send|用 «be267d0a9981cc9f663e» 去鉴权就行|root/«Karpfen73xq»
+            admin «Karpfen73xq»|zsh: command not found: «Karpfen73xq»|ADMIN_LOGIN=«Karpfen73xq»|BACKUP_ENC_PHRASE=«Karpfen73xq»
+            助记词：«海山风月云天花鸟石水火木»|助记词（12个）：«海、山、风、月、云、天、花、鸟、石、水、火、木»
+            recovery key: «EsTc 4Ppq 9kLm 2WxY 7ZaB 3CdE 8FgH 5JkM»|save these codes somewhere safe:⏎«Karpfen73xq»⏎«Karpfen73xq»
+            lockbox «7391»|use «482-913» to sign in|您的动态码为：«482 913»|密码就是我生日 «860412»
+            Same password everywhere: «Karpfen73xq»|https://pan.baidu.com/s/1abcDEFghi 码 «a8k2»|trojan://«Karpfen73xq»@host:443
+            LUKS: «Karpfen73xq»|password: «Karpfen73xq»|Username  Password⏎--------  --------⏎lin       «Karpfen73xq»
+        """)
+        self.stay("""
+            Basic bGluIGlzIGhlcmUgbm93|Basic authentication|kind: Secret⏎type: Opaque
+            kind: Secret⏎data: {}⏎metadata:⏎  name: abcdefgh|kind: ConfigMap⏎data:⏎  mode: aHVudGVyMi1wcm9k
+            https://x.test/confirm/your-email-address|https://ntfy.sh/docs|https://x.test/docs/reset-password/overview|root/root1
+            bash: python3.12: command not found|DB_LOGIN=svc_backup2|助记词：请写在纸上|the alarm is loud
+            use 482-913 as the range|门禁 3 号楼|пароль: обязателен|Username  Password⏎are asked  for twice2
+        """)
+
 
 class FixedPoints(unittest.TestCase):
     """Cleaning twice changes nothing, whatever the text."""

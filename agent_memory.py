@@ -4570,6 +4570,18 @@ def _stem(word: str) -> str:
     return _pattern(r"(?<=\w\w\w)(?:'s|es|s|ed|ing|ly)$").sub("", word).rstrip("e") if len(word) > 3 else word
 
 
+@lru_cache(1 << 13)
+def _bag(level: str) -> tuple[int, int]:
+    """How often the characters of a level text occur, of 256 classes, in unary of 16 bits each; and how many were too many."""
+    bits, more = bytearray(512), 0
+    for kind, times in Counter(level.encode("utf-16-le", "surrogatepass")[::2]).items():
+        if times > 16:
+            times, more = 16, more + times - 16
+        unary = (1 << times) - 1
+        bits[2 * kind], bits[2 * kind + 1] = unary & 255, unary >> 8
+    return int.from_bytes(bits, "little"), more
+
+
 class _Asked:
     """A level text that many others are compared with: what is needed of it each time."""
 
@@ -4587,11 +4599,14 @@ class _Asked:
     def at_most(self, old: str, floor: float) -> float:
         """What the ratio of another level text to this one cannot exceed, ever closer, until it is below the floor.
 
-        All matched characters stand in both texts in one order.  By their lengths 1,000 texts take 0.2 ms, by the longest
-        common subsequence one takes 15 µs; the ratio 300 to 1,400 µs.
+        All matched characters stand in both texts in one order.  By their lengths 1,000 texts take 0.2 ms, by the characters
+        that both have one takes 1 µs, by the longest common subsequence 15; the ratio 300 to 1,400 µs.
         """
         length = len(old) + len(self.text)
         best = 2.0 * min(len(old), len(self.text)) / length
+        if best >= floor:
+            (mine, over), (theirs, more) = _bag(self.text), _bag(old)
+            best = 2.0 * ((mine & theirs).bit_count() + min(over, more)) / length
         return best if best < floor else 2.0 * self._in_common(old, floor * length / 2) / length
 
     def _in_common(self, old: str, needed: float) -> int:
@@ -12601,21 +12616,54 @@ class AgentMemory:
             self._purge(0)                           # a forget was killed, or found cache/ busy
         least = least or self.settings["store"]["tail"]
         self._unkept = max(0, self._unkept - 1)
-        if self._unkept or self._kept and len(self._kept.tail) < least:
-            return 0                                 # what was added just now counts next time
+        if self._unkept or not self._tail_has(least):
+            return 0
         try:
-            seen = self._store.load()
-            if not seen.epoch or len(seen.memories.rows.keys) - self._corpus(seen).end < least:
-                return 0
             with self._store.lock("cache/index.lock", 0):
                 return self._indexed(self._store.numbered(), fan)
         except (*_UNREADABLE, AgentMemoryError):
             return 0
 
+    def _tail_has(self, least: int) -> bool:
+        """Whether so many documents are in no segment."""
+        if self._kept and len(self._kept.tail) < least:
+            return False                             # what was added just now counts next time
+        try:
+            seen = self._store.load()
+            return bool(seen.epoch) and len(seen.memories.rows.keys) - self._corpus(seen).end >= least
+        except (*_UNREADABLE, AgentMemoryError):
+            return False
+
+    def _index_beside(self, indexer: int) -> int:
+        """Like `_index`, of a long tail, in a process of its own where a core may be free; `indexer` is the one before, or 0, and
+        so is what comes back.
+
+        In one process a longer tail costs less than small segments, and to merge four less than to merge two, twice.
+        """
+        if indexer:
+            ended, status = os.waitpid(indexer, os.WNOHANG)
+            if not ended:
+                return indexer
+            self._unkept = 64 if status else 0
+        # A copy of a process with threads may wait for ever for what one of them held.
+        if self._unkept or not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2 or len(
+                _names_in("/proc/self/task")) != 1:
+            self._index(least=_LONG_TAIL, fan=4)
+        elif self._tail_has(_LONG_TAIL):
+            if indexer := os.fork():
+                self._analyzer.counted.cache_clear()
+                return indexer
+            status = 1
+            try:
+                status = not self._index(least=_LONG_TAIL, fan=4)
+            finally:
+                os._exit(status)
+        return 0
+
     @without_pauses
     def _indexed(self, seen: Snapshot, fan: int) -> int:
         corpus, rows = self._corpus(seen), seen.memories.rows
-        numbers = range(corpus.end, min(corpus.end + 4096, len(rows.keys)))
+        numbers = range(corpus.end, min(corpus.end + _LONG_TAIL, len(rows.keys)))
         if not numbers or not seen.epoch:
             return 0
         documents = [self._document(corpus.tail[number]) if number in corpus.tail else None for number in numbers]
@@ -13017,11 +13065,15 @@ class AgentMemory:
         """
         counts, refused = dict.fromkeys(("added", "merged", "unchanged"), 0), list[Refused]()
         numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-        while batch := [row for _, row in zip(range(_BATCH), numbered)]:
-            self._take_in(batch, merge, overwrite, counts, refused)
-            told(batch[-1][0])
-            # In one process a longer tail costs less than small segments, and to merge four less than to merge two, twice.
-            self._index(least=4096, fan=4)
+        indexer = 0
+        try:
+            while batch := [row for _, row in zip(range(_BATCH), numbered)]:
+                self._take_in(batch, merge, overwrite, counts, refused)
+                told(batch[-1][0])
+                indexer = self._index_beside(indexer)
+        finally:
+            if indexer:
+                os.waitpid(indexer, 0)
         self._index_all(whole=8 * counts["added"] > len(self._store.load().memories))
         return Imported(**counts, refused=tuple(refused))
 
@@ -13627,6 +13679,7 @@ def _talk_name(agent: str, session: str) -> str:
 
 _PROVENANCE = ("session", "seq", "speaker", "project", "said_at")
 _BATCH = 128                         # rows of an import that are written together
+_LONG_TAIL = 4096                     # documents that become one segment
 _PURGE = "purge.due"                 # in cache/ while something forgotten may stand there
 _LENDING = 2                         # turns to each side that lend: `_lends` says how much
 _SPELT = 8                           # fewer texts are counted sooner than a file is read or written

@@ -4066,6 +4066,19 @@ class Closest(unittest.TestCase):
                 twins += closest[0] is not None
         self.assertGreater(twins, 30)
 
+    def test_what_bounds_a_likeness_is_never_below_it(self) -> None:
+        chance, letters, cut = random.Random(5), "ab cdé\u0161数据\u4e61\U0001f600\ud83d", 0
+        for _ in range(3000):
+            one, other = ("".join(chance.choices(letters, k=chance.randrange(1, 80))) for _ in range(2))
+            other = chance.choice((other, one[:chance.randrange(80)] + other[:20], "a" * chance.randrange(1, 60)))
+            ratio = SequenceMatcher(None, one, other, autojunk=False).ratio()
+            for floor in (.3, .85):
+                bound = am._Asked(one).at_most(other, floor)
+                self.assertGreaterEqual(bound + 1e-9, ratio if bound >= floor else 0)
+                self.assertTrue(bound >= floor or ratio < floor)
+                cut += bound < floor
+        self.assertGreater(cut, 1000)
+
     def test_of_equals_the_earliest_wins(self) -> None:
         others = memories("something else entirely", "用户偏好深色主题", "用户偏好深色主题。")
         self.assertEqual(LANGUAGE.closest("用户偏好深色主题", others), (others[1], []))
@@ -8112,6 +8125,47 @@ class Large(Spec):
 
         self.assertEqual(sorted(memory.content for memory in self.memory.list()), sorted(memory.content for memory in one.list()))
         self.assertEqual(done.added, len(one.list()))
+        self.agree()
+
+    @unittest.skipUnless(sys.platform == "linux", "nobody can tell elsewhere which cores are free")
+    def test_an_import_is_indexed_beside_where_a_core_is_free(self) -> None:
+        texts, ended = [f"note {n * 7919} about {n * 104729} of garden {n % 7}" for n in range(500)], []
+        def wait(pid: int, how: int, really: Any = os.waitpid) -> tuple[int, int]:
+            found = really(pid, how)
+            ended.extend([found[1]] if found[0] else [])
+            return found
+
+        waiting = threading.Event()
+        other = threading.Thread(target=waiting.wait)
+        for cores, alone, beside in (({0, 1}, True, True), ({0}, True, False), ({0, 1}, False, False)):
+            memory = am.AgentMemory(self.root.parent / f"{len(cores)}{alone}", now=lambda: self.today, environment={})
+            if not alone:
+                other.start()
+            with self.subTest(cores=cores, alone=alone), mock.patch.object(am, "_LONG_TAIL", 64), mock.patch.object(
+                    am.os, "sched_getaffinity", lambda _, cores=cores: cores), mock.patch.object(am.os, "waitpid", wait):
+                self.assertEqual(memory.import_rows(json.dumps({"text": text}) for text in texts).added, 500)
+                self.assertEqual((bool(ended), set(ended) <= {0}), (beside, True))
+                self.assertEqual(memory.recall("note 7919", touch=False)[0].content, texts[1])
+                self.assertTrue(memory._corpus(memory._store.load()).segments)
+                with self.assertRaises(ChildProcessError):
+                    os.waitpid(-1, os.WNOHANG)
+            ended.clear()
+        waiting.set()
+        other.join()
+
+    @unittest.skipUnless(sys.platform == "linux", "nobody can tell elsewhere which cores are free")
+    def test_an_import_whose_indexer_dies_loses_nothing(self) -> None:
+        own, index = os.getpid(), am.AgentMemory._index
+
+        def dies(memory: am.AgentMemory, least: int = 0, fan: int = 2) -> int:
+            if os.getpid() != own:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return index(memory, least, fan)
+
+        with mock.patch.object(am, "_LONG_TAIL", 64), mock.patch.object(am.AgentMemory, "_index", dies), mock.patch.object(
+                am.os, "sched_getaffinity", lambda _: {0, 1}):
+            self.memory.import_rows(json.dumps({"text": f"note {n * 7919} about {n * 104729}"}) for n in range(500))
+        self.assertEqual(len(self.reopen(config=self.SMALL).list()), 500)
         self.agree()
 
     def test_an_import_that_is_interrupted_leaves_what_it_had_written(self) -> None:

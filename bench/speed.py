@@ -192,15 +192,15 @@ def ledger(folder: Path) -> Path:
 
 
 def built(folder: Path, prepare: Callable[[], Any], make: Callable[[Any, str], object]) -> float:
-    """The CPU seconds in which a folder was filled, now or, where it was kept, then."""
+    """The seconds in which a folder was filled, now or, where it was kept, then; on a clock, for some fill with two cores."""
     record = ledger(folder)
     if not record.exists():
         shutil.rmtree(folder, ignore_errors=True)     # an interrupted run leaves half a folder
         folder.mkdir(parents=True)
         material = prepare()
-        began = time.process_time()
+        began = time.perf_counter()
         make(material, str(folder))
-        record.write_text(json.dumps(time.process_time() - began))
+        record.write_text(json.dumps(time.perf_counter() - began))
     return float(json.loads(record.read_text()))
 
 
@@ -378,7 +378,7 @@ def markdown(rows: list[list[str]]) -> str:
 
 
 NOTES = """\
-cold: a process, load and one question; x floor: that against the floor; rows/s: while it was filled; disk: whole blocks.
+cold: a process, load and one question; x floor: that against the floor; rows/s: by the clock, while it was filled; disk: whole blocks.
 x ours: theirs / ours, warm p50 (whole commands: cold).  Above 1 ours is faster.
 by words: the same terms, cut beforehand and off the clock; ours is the whole recall: masking, words, meaning, fusion.
 duplicates: extractOne(fuzz.ratio, floor 85) over all texts; ours is the whole remember: masking, verdict, links, disk.

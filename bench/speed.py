@@ -378,7 +378,7 @@ def markdown(rows: list[list[str]]) -> str:
 
 
 NOTES = """\
-cold: a process, load and one question; x floor: that against the floor; rows/s: by the clock, while it was filled; disk: whole blocks.
+cold: a process, load and one question; x floor: that against the floor; rows/s: by the clock, while filled; disk: whole blocks.
 x ours: theirs / ours, warm p50 (whole commands: cold).  Above 1 ours is faster.
 by words: the same terms, cut beforehand and off the clock; ours is the whole recall: masking, words, meaning, fusion.
 duplicates: extractOne(fuzz.ratio, floor 85) over all texts; ours is the whole remember: masking, verdict, links, disk.

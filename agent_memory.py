@@ -12452,8 +12452,8 @@ class AgentMemory:
         ranked = {number for number, _ in words.ranked}
         cut = [{"id": id, "score": round(score, 6)} for number, score in words.scored
                if number not in ranked and (id := shelf.at(number).id) not in answered][:5]
-        window = words.window and {"since": words.window.since, "until": words.window.until}
-        return {"terms": {term: round(words.matches.weight(term), 4) for term in words.matches.counts}, "days": window,
+        spans = [{"since": one.since, "until": one.until} for one in (words.window, *words.window.also)] if words.window else []
+        return {"terms": {term: round(words.matches.weight(term), 4) for term in words.matches.counts}, "days": spans,
                 "certain": words.certain if words.certain is not None and abs(words.certain) < 99 else None, "cut": cut}
 
     def vsearch(self, query: str, top_k: int | None = None, *, room: str | None = None, project: str | None = None) -> Recall:
@@ -13948,7 +13948,8 @@ def _show_recall(found: Recall, say: Say) -> Iterator[str]:
 def _why(why: Mapping[str, Any], say: Say) -> Iterator[str]:
     yield say("asked for: {terms}", terms="  ".join(f"{shown(term)} {most:.2f}" for term, most in why["terms"].items()) or "–")
     if why["days"]:
-        yield say("days: {since} to {until}", **why["days"])
+        yield say("days: {days}", days=", ".join(
+            one["since"] if one["since"] == one["until"] else say("{since} to {until}", **one) for one in why["days"]))
     if why["certain"] is not None:
         yield say("certain by words: {n:+.2f}, 0 is the floor", n=why["certain"])
     cut = "below the floor: {id} {score:.2f}" if (why["certain"] or 0) < 0 else "far behind the best: {id} {score:.2f}"
@@ -14579,7 +14580,8 @@ CHINESE = {
     "lent by the turns around it: {terms}": "前后几轮所借：{terms}",
     "and {n} more: --top-k shows them": "还有 {n} 条：用 --top-k 显示",
     "asked for: {terms}": "查询词：{terms}",
-    "days: {since} to {until}": "日期：{since} 至 {until}",
+    "days: {days}": "日期：{days}",
+    "{since} to {until}": "{since} 至 {until}",
     "certain by words: {n:+.2f}, 0 is the floor": "按词的把握：{n:+.2f}，0 为下限",
     "below the floor: {id} {score:.2f}": "低于下限：{id} {score:.2f}",
     "see also {ids}": "另见 {ids}",

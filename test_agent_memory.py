@@ -7553,7 +7553,9 @@ class When(Spec):
         found = self.memory.recall("which PostgreSQL did Ann take yesterday", explain=True, touch=False)
 
         assert found.why
-        self.assertEqual(found.why["days"], {"since": "2026-08-16", "until": "2026-08-16"})
+        self.assertEqual(found.why["days"], [{"since": "2026-08-16", "until": "2026-08-16"}])
+        self.assertIn("days: 2026-08-14, 2026-08-16 to 2026-08-17\n",
+                      self.say("recall", "--explain", "which PostgreSQL on Friday, yesterday and today").out)
         self.assertGreaterEqual(found.why["certain"], 0)
         for hit in found:
             assert hit.why

@@ -12650,7 +12650,12 @@ class AgentMemory:
                 _names_in("/proc/self/task")) != 1:
             self._index(least=_LONG_TAIL, fan=4)
         elif self._tail_has(_LONG_TAIL):
-            if indexer := os.fork():
+            try:
+                indexer = os.fork()
+            except OSError:                          # so many processes, or so much memory, there may not be
+                self._index(least=_LONG_TAIL, fan=4)
+                return 0
+            if indexer:
                 self._analyzer.counted.cache_clear()
                 return indexer
             status = 1
@@ -13074,6 +13079,7 @@ class AgentMemory:
         finally:
             if indexer:
                 os.waitpid(indexer, 0)
+        self._unkept = 0                             # tried once more, whatever became of an indexer
         self._index_all(whole=8 * counts["added"] > len(self._store.load().memories))
         return Imported(**counts, refused=tuple(refused))
 

@@ -8156,6 +8156,17 @@ class Large(Spec):
         other.join()
 
     @unittest.skipUnless(sys.platform == "linux", "nobody can tell elsewhere which cores are free")
+    def test_an_import_that_may_not_fork_goes_on(self) -> None:
+        fork = mock.Mock(side_effect=BlockingIOError)
+        with mock.patch.object(am, "_LONG_TAIL", 64), mock.patch.object(am.os, "fork", fork), mock.patch.object(
+                am.os, "sched_getaffinity", lambda _: {0, 1}):
+            self.memory.import_rows(json.dumps({"text": f"note {n * 7919} about {n * 104729}"}) for n in range(300))
+        self.assertTrue(fork.called)
+        self.assertTrue(self.memory._corpus(self.memory._store.load()).segments)
+        self.assertEqual(len(self.memory.list()), 300)
+        self.agree()
+
+    @unittest.skipUnless(sys.platform == "linux", "nobody can tell elsewhere which cores are free")
     def test_an_import_whose_indexer_dies_loses_nothing(self) -> None:
         own, index = os.getpid(), am.AgentMemory._index
 
@@ -8167,6 +8178,7 @@ class Large(Spec):
         with mock.patch.object(am, "_LONG_TAIL", 64), mock.patch.object(am.AgentMemory, "_index", dies), mock.patch.object(
                 am.os, "sched_getaffinity", lambda _: {0, 1}):
             self.memory.import_rows(json.dumps({"text": f"note {n * 7919} about {n * 104729}"}) for n in range(500))
+        self.assertTrue(self.memory._corpus(self.memory._store.load()).segments)
         self.assertEqual(len(self.reopen(config=self.SMALL).list()), 500)
         self.agree()
 

@@ -3306,6 +3306,7 @@ class Redactor:
                                      for word in words)]
         self._cued, self._announced = Among(self._cues), Among([word for word, *_ in self._labels])
         self._cleaned, self._beginning = 0, Among([start for start, *_ in self._prefixes])
+        self._fixed = set[str]()                         # texts that came out and so would come out the same; none is secret
         self._turns, self._lists = lists["turns"], lists
         self._known = sorted({form for value in known if len(value) > 5 for form in _spellings(value)}, key=len, reverse=True)
         self._personal = settings["personal_data"]
@@ -3341,12 +3342,17 @@ class Redactor:
         A password that a label gave away is masked wherever else the text has it.  `seen` holds those found so far, {value:
         label}, for texts of one conversation; it is not to leave the memory of the process.
         """
-        text, seen = _storable(text), {} if seen is None else seen
-        while spans := self._spans(text) or _again(text, seen):
-            seen.update({text[start:stop]: label for start, stop, label in spans if _distinct(text[start:stop])})
-            ends = [0, *(stop for _, stop, _ in spans)]
-            pieces = [f"{text[at:start]}[已脱敏:{label}]" for at, (start, _, label) in zip(ends, spans)]
-            text = "".join(pieces) + text[ends[-1]:]
+        if seen or text not in self._fixed:              # a fact is cleaned with its talk, by itself, and as a memory
+            text, seen = _storable(text), {} if seen is None else seen
+            while spans := self._spans(text) or _again(text, seen):
+                seen.update({text[start:stop]: label for start, stop, label in spans if _distinct(text[start:stop])})
+                ends = [0, *(stop for _, stop, _ in spans)]
+                pieces = [f"{text[at:start]}[已脱敏:{label}]" for at, (start, _, label) in zip(ends, spans)]
+                text = "".join(pieces) + text[ends[-1]:]
+            if len(text) < 1 << 12:
+                if len(self._fixed) >= 1 << 12:
+                    self._fixed.clear()
+                self._fixed.add(text)
         return Clean(text, tuple(dict.fromkeys(_unkept(rf"\[已脱敏:({_LABEL})\]").findall(text) if "[已脱敏:" in text else ())))
 
     def _spans(self, text: str) -> list[Found]:
@@ -11375,6 +11381,7 @@ class RuleDigester:
         self._turn = _pattern(f"(?im){opens}")
         lead, fence = rf"(?:{opens}[ \t]*|[ \t]{{0,3}})", "(?P=fence)"
         self._fenced = _pattern(rf"(?im)^({lead})(?P<fence>```|~~~).*\n(?:(?!{lead}{fence}).*\n)*+[ \t]{{0,3}}{fence}[ \t]*$")
+        self._heard = lru_cache(1)(self._heard_in)       # asked for the facts, and for what was withheld
         agree = rf"(?:{_phrases(words['accept'])})[的了吧呀啊]{{0,2}}(?=$|[\s，,。.!！、;；~])"
         self._yes = _pattern(rf"{agree}(?:[\s，,]{{1,3}}(?:{agree}|(?:please|thanks|thank you|谢谢|那)(?![^\W_])))*+")
 
@@ -11425,7 +11432,7 @@ class RuleDigester:
         """How many turns, or paragraphs of a note, a person said not to keep."""
         return len(self._heard(text)[1])
 
-    def _heard(self, text: str) -> tuple[list[tuple[str, str]], list[str]]:
+    def _heard_in(self, text: str) -> tuple[list[tuple[str, str]], list[str]]:
         """The turns of a text, empty where nobody is to keep them, and what stood there.  In a note, which has no turns, a
         paragraph counts for one."""
         turns = list(self._turns(without_blocks(text.lstrip("\ufeff"), "\n")))

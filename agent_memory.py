@@ -5176,6 +5176,7 @@ def undated(text: str) -> str:
 #     3 days ago, 三天前                  that day             last month, 上个月       all of it
 #     2 weeks ago, 两周前                 3 days to each side  last Friday, 上周五      that day
 #     last 2 weeks, 最近两周              from then to today   last weekend, 上周末     both days of it
+#     last quarter, 上季度, in Q2         all of it            Q2 2026, 2026年二季度    all of it
 #     on Friday, 周五                     the last such        the 20th, 20号           the last such
 #     November 3, 11月3日                 the last such and the next; where a text names no year either, that, too
 #     since …, … 以来, … 起, … 至今       from then to today   before …, … 之前         all before it
@@ -5194,10 +5195,11 @@ _DAYS_BACK = {"yesterday": 1, "last night": 1, "昨天": 1, "昨日": 1, "昨晚
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
             "ten": 10, **{char: at for at, char in enumerate("一二三四五六七八九十", 1)}, "两": 2, "几": 3, "a few": 3, "few": 3,
             "a couple of": 2, "couple of": 2}
-_TIMES_OF = ("day", "tomorrow", "night", "morning", "afternoon", "evening", "week", "month", "year", "天", "周", "月", "年",
-             "期", "拜", "昨日", "昨晚", "今晚", "今早")
+_TIMES_OF = ("day", "tomorrow", "night", "morning", "afternoon", "evening", "week", "month", "quarter", "year",
+             "天", "周", "月", "年", "期", "拜", "季", "昨日", "昨晚", "今晚", "今早")
 _TIMES_TOLD = ("tomorrow", "yesterday", " ago", "last ", "this ", "next ", "past ", "明天", "昨天", "后天", "前天", "天前", "周前",
-               "月前", "年前", "上周", "下周", "本周", "这周", "星期", "礼拜", "个月", "本月", "去年", "今年", "昨日", "昨晚")
+               "月前", "年前", "上周", "下周", "本周", "这周", "星期", "礼拜", "个月", "本月", "季度", "去年", "今年", "昨日",
+               "昨晚")
 _TO = r"\s*(?:\b(?:up\s+)?(?:to|until|till|through)\b|[-–—~]|到|至)\s*(?:the\s+)?"
 _AND = r"\s*(?:,\s*(?:and|or)\b|\b(?:and|or)\b|[,，、和或]|以?及)\s*(?:on\s+)?(?:the\s+)?"
 _JOINT = f"(?:{_TO}|{_AND})"
@@ -5206,7 +5208,7 @@ _LED_BY = (r"(?i)(?:\b(?:(since|not before)|((?<!day )after|later than)|((?<!day
            r"|(until|till|through|up to|by)|((?:the )?day before)|((?:the )?day after)|((?:the )?week of)"
            r"|on|in|as of|of|from|during|between)\s+(?:the\s+)?|(自)|(截[至止]到?)|[从在于])$")
 _SIDE_AFTER = (r"\s*(?:(以来|至今|到(?:现在|目前|今天)|起(?![来诉因点草飞名])|开始(?!时)|(?:up )?(?:to|until|till) (?:now|date)\b"
-               r"|onwards?\b|on(?=[?.!]*$))|(之后|以后|后(?![端台面续来期备]))|(之前|以前|前(?![端台面后往期提辈]))|(为止))")
+               r"|onwards?\b|on(?=[?.!]*$))|(之后|以后|后(?![端台面续来期备]))|(之前|以前|前(?![端台面后往期提辈一二两三四五六七八九十几半\d]))|(为止))")
 _SIDES = ("since", "after", "before", "until", "day before", "day after", "week of", "since", "until")
 _EVER = "1970-01-01"
 _TO_COME = r"(?i)\b(?:will|shall|going to|upcoming|next|due|planned|scheduled)\b|将[要会]|即将"
@@ -5295,7 +5297,7 @@ def _time_words() -> re.Pattern[str]:
     return _pattern(
         rf"(?ia)\b(?:(?P<day>today|tonight|last night|this (?:morning|afternoon|evening)|yesterday|tomorrow"
         r"|(?:the\s+)?day (?:before yesterday|after tomorrow))"
-        r"|(?P<which>last|past|previous|this|next)\s+(?P<unit>week(?:end)?|month|year)"
+        r"|(?P<which>last|past|previous|this|next)\s+(?P<unit>week(?:end)?|month|quarter|year)"
         rf"|(?:the\s+)?(?P<earlier>week(?:end)?|month|year)\s+before\s+last|(?:over|at|on)\s+the\s+(?P<weekend>weekend)(?!\s+before)"
         rf"|(?:the\s+)?(?:last|past)\s+(?P<past>{number}|few|couple of)\s+(?P<past_unit>{unit})s?"
         rf"|(?:(?P<most>{number})\s*(?:to|or|and|[-–])\s*)?(?P<ago>{number})\s+(?P<ago_unit>{unit})s?\s+ago"
@@ -5304,7 +5306,8 @@ def _time_words() -> re.Pattern[str]:
         rf"|(?<![然以之最大随])后天(?![气努形培教的才性免]))"
         rf"|{other}(?P<which_zh>上上|上|这|本|下)个?(?:{week}(?P<end_zh>末)|周(?![期边长围末刊转]|报(?!名))|星期|礼拜)"
         rf"(?:(?P<weekday_zh>[{_DAYS_ZH}天])(?![共些次个志程报起样]))?"
-        rf"|{other}(?P<which_month>上上|上|这|本|下)个?月(?!球)|(?P<which_year>(?<![过失])去|(?<!如)今|(?<![目从以之])前)年(?![轻度级])"
+        rf"|{other}(?P<which_quarter>上上|上|这|本|下)(?:个|一)?季度|{other}(?P<which_month>上上|上|这|本|下)个?月(?!球)"
+        rf"|(?P<which_year>(?<![过失])去|(?<!如)今|(?<![目从以之])前)年(?![轻度级])"
         rf"|(?:最近|过去|(?<!附)近)的?\s*(?P<past_zh>{number})\s*个?(?P<past_unit_zh>天|周|星期|月|年)(?!期)"
         rf"|[这前](?P<days_zh>[两三几])(?P<days_unit_zh>天)"
         rf"|(?P<ago_zh>{number})\s*(?P<ago_unit_zh>天|周|星期|年|个(?:周|星期|月))(?:[之以]前|前(?![端台缀]))"
@@ -5325,6 +5328,15 @@ def _days_alone() -> re.Pattern[str]:
     return _pattern(rf"(?i){on}the\s+(\d\d?)(?:st|nd|rd|th){ends}|{on}(\d\d?)/(\d\d?)(?:/((?:19|20)\d\d))?(?![\d/]){ends}"
                     r"|(?:^|(?<=[\s，。？?、！从到至和在于])|(?<=个月)|(?<=[本下]月))(\d\d?)号"
                     r"(?=$|[\s，。？?！、到至和~-]|发生|做|我们|之|以|那天|开会|起|决定)")
+
+
+@lru_cache(1)
+def _quarters() -> re.Pattern[str]:
+    """Q2 2026, "in Q2", 2026年第二季度, 三季度.  "Q1: which port?" is none."""
+    year, lead = r"((?:19|20)\d\d)", r"(?:in|of|during|since|after|before|until|till|by|from|through|between|and|to)"
+    chinese = r"(?:第|q)?([一二三四1-4])个?季度"
+    return _pattern(rf"(?i)(?<!\d){year}\s?年?\s?(?:{chinese}|q([1-4])(?![a-z\d]))|{chinese}"
+                    rf"|(?:\b{lead}\s+)?\bq([1-4])\s+(?:of\s+)?{year}\b|\b{lead}\s+q([1-4])(?!\w)")
 
 
 def sentences_of(text: str) -> list[str]:
@@ -5365,8 +5377,8 @@ def _moments(low: str, today: str) -> list[Moment]:
     words = [*_time_words().finditer(low)] if any(map(spelt.__contains__, _TIMES_OF)) else []
     weekdays = [*_weekdays().finditer(low)] if any(map(spelt.__contains__, ("day", "周", "期", "拜"))) else []
     alone = [*_days_alone().finditer(low)] if _pattern(r"\d(?:st|nd|rd|th)\b|\d/\d|\d号").search(spelt) else []
-    dates = [*_dates_in(low)]
-    if not (words or weekdays or alone or dates):
+    dates, quarters = [*_dates_in(low)], "季度" in spelt or bool(_pattern(r"(?<![a-z])q[1-4](?![a-z\d])").search(spelt))
+    if not (words or weekdays or alone or dates or quarters):
         return []
     from datetime import date, timedelta
     now, coming = date.fromisoformat(today), bool(_pattern(_TO_COME).search(low))
@@ -5379,6 +5391,7 @@ def _moments(low: str, today: str) -> list[Moment]:
         month, number = (other, month) if month > 12 else (month, number or other or chinese)
         if span := _such((year, month, number), now, coming):
             found.append(Moment(next(day.start(at) for at in (1, 2, 5) if day[at]), day.end(), *span, (year, month, number)))
+    found += [_quarter_named(word, now, coming) for word in (_quarters().finditer(low) if quarters else ())]
     for begin, end, told in dates:
         sure = (not low[begin:end].isalpha() or bool(_pattern(_MONTH_AFTER).search(low, max(0, begin - 9), begin))
                 or low[:begin].endswith("from ") and bool(_pattern(_SIDE_AFTER).match(low, end)))
@@ -5443,6 +5456,9 @@ def _inside(one: Moment, span: Moment) -> Moment | None:
     if one.weekday and days == 7 and not first.weekday():
         that = first + timedelta(one.first.weekday())
         return replace(one, first=that, last=that, weekday=False, worded=True, sure=True)
+    if days > 364 and not (one.dated or one.weekday or one.worded):
+        quarter = _quarter(first.year, (one.first.month - 1) // 3)                 # 去年第三季度
+        return replace(one, first=quarter[0], last=quarter[1], worded=True)
     year, month, day = one.dated or (1, 0, 0)
     if year or first.day != 1 or not (month and days > 364 or not month and day and 27 < days < 32):
         return None
@@ -5607,7 +5623,7 @@ def _span_of(word: re.Match[str], now: date) -> tuple[date, date] | None:
         return _counted(count, said.get("most") or count, unit, "ago" in said or "ago_zh" in said, now)
     if "earlier" in said:
         said |= {"unit": said["earlier"], "which": "上上"}
-    which = next((said[name] for name in ("which", "near", "which_zh", "which_month", "which_year") if name in said), "")
+    which = next((text for name, text in said.items() if name.startswith(("which", "near"))), "")
     back = {"上上": 2, "上": 1, "last": 1, "past": 1, "previous": 1, "去": 1, "前": 2, "下": -1, "next": -1}.get(which, 0)
     monday = now - timedelta(now.weekday())
     if "weekday" in said:
@@ -5627,7 +5643,25 @@ def _span_of(word: re.Match[str], now: date) -> tuple[date, date] | None:
     if said.get("unit") == "month" or "which_month" in said:
         year, month = divmod(12 * now.year + now.month - 1 - back, 12)
         return date(year, month + 1, 1), _month_after(year, month + 1) - timedelta(1)
+    if said.get("unit") == "quarter" or "which_quarter" in said:
+        return _quarter(*divmod(4 * now.year + (now.month - 1) // 3 - back, 4))
     return date(now.year - back, 1, 1), date(now.year - back, 12, 31)
+
+
+def _quarter(year: int, number: int) -> tuple[date, date]:
+    """The first and the last day of a quarter, the first of which is 0."""
+    from datetime import date, timedelta
+    return date(year, 3 * number + 1, 1), _month_after(year, 3 * number + 3) - timedelta(1)
+
+
+def _quarter_named(word: re.Match[str], now: date, coming: bool) -> Moment:
+    """What `_quarters` found; without a year the last such that has begun, or, of what is to come, the next that is not over."""
+    before, *ways, after, led = word.groups()
+    number = _number_of(next(filter(None, (*ways, led)))) - 1
+    here = (now.month - 1) // 3
+    year = int(before or after or now.year + (number < here if coming else -(number > here)))
+    begin = next((word.start(at) - 1 for at in (5, 7) if word[at]), word.start())
+    return Moment(begin, word.end(), *_quarter(year, number))
 
 
 def _counted(least: str, most: str, unit: str, ago: bool, now: date) -> tuple[date, date] | None:

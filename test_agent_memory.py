@@ -6894,6 +6894,10 @@ class When(Spec):
         "上周报写什么": None, "三天前缀": None, "今天气怎么样": None, "上週五的會議": ("2026-11-27", "2026-11-27"),
         "這兩天": ("2026-11-28", "2026-11-30"), "從上周到昨天": ("2026-11-23", "2026-11-29"),
         "after last Tuesday and before yesterday": ("2026-11-25", "2026-11-28"),
+        "last quarter": ("2026-07-01", "2026-09-30"), "this quarter": ("2026-10-01", "2026-12-31"),
+        "next quarter": ("2027-01-01", "2027-03-31"), "上季度的目标": ("2026-07-01", "2026-09-30"),
+        "上个季度": ("2026-07-01", "2026-09-30"), "上上季度": ("2026-04-01", "2026-06-30"),
+        "去年第三季度": ("2025-07-01", "2025-09-30"), "what happened in Q3 last year": ("2025-07-01", "2025-09-30"),
     }
 
     def test_words_for_days_are_understood(self) -> None:
@@ -6909,6 +6913,7 @@ class When(Spec):
                  "Last Week", "YESTERDAY", "Nov 3", "31 Feb", "2026-13-01", "3", "5th", "the 31st", "on 31/02", "August",
                  "9999-12-31", "2099-12-31", "0001-01-01", "999 years ago", "the weekend"]
         words += ["周三", "到", "至", "和", "、", "11月3日", "2月30日", "上周", "上上周日", "以来", "之前", "起", "31号"]
+        words += ["Q2", "in Q4", "last quarter", "第三季度", "上上季度", "q1 2024"]
         words += ["十二月三十一日", "周末", "大前天", "99月", "0月0日", "三百天前"]
         for _ in range(3000):
             query = chance.choice((" ", "")).join(chance.choice(words) for _ in range(chance.randrange(1, 7)))
@@ -7251,7 +7256,13 @@ class When(Spec):
              "在2026年1月5日": "2026-01-05", "on 8/10/2026": "2026-08-10", "on Monday the 17th": "2026-08-17",
              "周六周日做了什么": ("2026-08-15", "2026-08-16"), "八月中旬发生了什么": ("2026-08-01", "2026-08-31"),
              "report to May": None, "what is due on Friday": None, "隔周五": None, "服务器3号": None, "周六福珠宝": None,
-             "周一起吃饭": None, "八月十七號發生了什麼": "2026-08-17", "3号我的座位": None, "2年前端": None, "二号楼": None}
+             "周一起吃饭": None, "八月十七號發生了什麼": "2026-08-17", "3号我的座位": None, "2年前端": None, "二号楼": None,
+             "in Q2": ("2026-04-01", "2026-06-30"), "Q2 2026": ("2026-04-01", "2026-06-30"),
+             "in Q4": ("2025-10-01", "2025-12-31"), "before Q3 2025": ("1970-01-01", "2025-06-30"),
+             "from Q1 to Q2": ("2026-01-01", "2026-06-30"), "after Q1 and before Q3": ("2026-04-01", "2026-06-30"),
+             "2026年第二季度": ("2026-04-01", "2026-06-30"), "第三季度": ("2026-07-01", "2026-09-30"),
+             "2026Q2做了什么": ("2026-04-01", "2026-06-30"), "what will happen in Q1": ("2027-01-01", "2027-03-31"),
+             "Q1: which port": None, "the Q3 board": None, "Q2 goals": None}
 
     def test_a_day_that_a_memory_tells_by_its_own_is_that_day_ever_after(self) -> None:
         for text in ("the demo is tomorrow", "演示定在后天", "the audit was last Friday", "the printer is upstairs"):

@@ -2577,13 +2577,14 @@ digest:
     event: [事件, event]
     general: [记住, 记一下, 备忘, remember, note to self]
   nouns: [端口, 路径, 目录, 地址, 域名, 数据库, 超时, 超时时间, 分支, 配置文件, 环境变量, 日志级别, 连接池, 镜像, port, path, directory, database, timeout, branch, config, config file, log level, endpoint, domain, ttl, threshold, rate limit, pool size, retention, 阈值, 有效期]   # things that have a setting
+  things: [backend, frontend, api, apis, app, apps, web app, mobile app, website, site, service, services, server, servers, cluster, database, db, databases, cache, queue, queues, redis, worker, workers, proxy, gateway, vpn, endpoint, admin panel, dashboard, metrics, logs, backups, repo, repository, repos, monorepo, tickets, issues, branches, releases, hotfixes, prs, pull requests, pipeline, ci, image, base image, images, bucket, schema, migrations, config, feature flag, flag, locale, artifacts, docs, documentation, wiki, office, company, team, customers, customer, clients, users, client, product, project, beta, pilot, launch, code freeze, contract, license, licence, domain, certificate, ids, id, amounts, prices, dates, timestamps, invoices, orders, emails, mail, uploads, passwords, sessions, tokens, secrets, key, keys, codebase, library, package, module, staging, production, prod, qa, environment, environments, owner, maintainer, deadline, support, trial, trial phase, demo, investor demo, phase, limit, quota, budget, region, prefix, codename, code name, data, 后端, 前端, 客户端, 服务端, 移动端, 小程序, 数据库, 主库, 从库, 库, 缓存, 队列, 网关, 服务, 模块, 接口, 字段, 仓库, 分支, 镜像, 镜像仓库, 日志, 日志级别, 线程池, 核心数, 会话, 证书, 脚本, 域名, 环境, 产品, 客户, 项目, 项目代号, 代号, 框架, framework, orm, jdk, sdk, 编码, 时区, 订单号, 主键, 时间字段, 时间, 金额, 密码, 密钥, 监控, 告警, 文档, 机房, 服务器, 集群, 版本, 依赖, 构建, 流水线, 前缀, 包名, 编译器, 消息队列, 搜索, 支付, 登录, 鉴权, 权限, 定时任务, 备份, 配置, staging, prod, uat, qa]   # what people tell lasting facts of: {thing}
   words:                     # plain words; ^ binds one to the start of the sentence, exempt ones never count
     question: [吗, 呢, 要不要, 是否, 能否, 可否, 怎么, 如何, 为什么, 为何, 什么, 哪个, 哪种, 谁, ^what, ^why, ^how, ^which, ^who, ^when, ^should, ^shall, ^could, ^can, ^would, ^do we, ^do you, ^does, ^did, should we, shall we]
     condition: [如果, 假如, 假设, 要是, 倘若, 万一, 除非, 的话, if, unless, whether]
     hypothetical: [可能, 也许, 或许, 大概, 考虑, 打算, 应该, would, might, could, maybe, perhaps, probably, considering, thinking about]
     pending: [待定, 待决, 待确认, 待讨论, 需决定, 还没, 尚未, 还未, 未决定, 没有决定, 没决定, 再议, 以后再说, 再想想, tbd, tba, to be decided, to decide, undecided, not decided, haven't decided, not yet, yet to]
     revoked: [取消之前, 取消了之前, 撤销, 撤回, 推翻, 作废, 不是偏好, 并非, 没说过, revoke, revoked, retract, overturned, scratch that, never mind, not a preference, not a decision, didn't, did not]
-    reported: [他说, 她说, 他们, 她们, 有人, 人家, 别人, 对方, 老板说, 同事说, 客户说, 网上, 文章, 博客, 论文, 教程, 据说, 听说, 文档说, 官方, he, she, they, someone, people, according to, says, said, the docs, article, blog, blog post, tutorial]
+    reported: [他说, 她说, 他们, 她们, 隔壁组, 以前公司, 前公司, 上家公司, 有人, 人家, 别人, 对方, 老板说, 同事说, 客户说, 网上, 文章, 博客, 论文, 教程, 据说, 听说, 文档说, 官方, he, she, they, the other team, old job, previous company, former company, someone, people, according to, says, said, the docs, article, blog, blog post, tutorial]
     request: [写个, 写一个, 写段, 帮我, 帮忙, 麻烦, 给我, 替我, 请把, 请将, 请帮, 请写, 请改, 请你, please, can you, could you, would you, i need, i want, i'd like, help me]
     future: [要发布, 要上线, 要部署, 要完成, 明天, 后天, 下周, 下个月, 准备, 计划, 即将, 将要, 将于, will, going to, tomorrow, next week, next month, plan to, planning]   # what has not happened is no event
     accept: [好, 好的, 可以, 同意, 行, 没问题, 就这样, 就这么定, 就这么办, 就按这个来, 就按这个, 按这个来, 按这个, 按你说的, 是的, 确认, ok, okay, 'yes', yep, yeah, sure, agreed, go ahead, go for it, sounds good, do it, do that, let's do that, let's do it, let's do this, that works, works for me, absolutely, definitely, 听你的, 就它了, 没意见, 赞成, 用吧, lgtm, perfect]
@@ -2591,7 +2592,7 @@ digest:
     deferral: [再想, 想想, 想一想, 想一下, 考虑, 问下, 问一下, 问问, 等我, 等他, 等下, 商量, 讨论, 确认一下, 确认下, 再确认, 回头, 晚点, 稍后, 以后再, 改天, 先放, 再说, 再看, 我看看, 我先看, 看一眼, 看看再, 看情况, 犹豫, 不确定, let me, i'll ask, i'll check, i'll think, i'll see, i'll look, i'll talk, i'll discuss, i'll get back, i will ask, i will check, i will think, i need to, i have to, we need to, we have to, i should, i want to, think about, think it over, sleep on, get back to, later, first, hold on, hang on, not sure, before, until, discuss, check with, talk to, ask, tomorrow]   # a yes that puts it off is none
     unlabel: [需, 待, 未, 没, 不, 如果, 假如, 取消, 撤销, 由, 来, 怎么, 如何, 谁, 系统, 之前, 原来, 影响, 参考, 'no', not, old, previous, rejected, proposed, pending, if, open, cancel, revoke, revoked, example, to]   # before a label: no fact
     valueless: [proposed, accepted, rejected, deprecated, superseded, none, n/a, 无, 暂无, 见下, 见下文, 如下, see below]   # a whole value that says nothing
-    exempt: [even if, if possible, 如果可以, 可以的话, 尽可能, 考虑到]
+    exempt: [when you, whenever you, unless i, 除非我, 主要是, 只要是, 不考虑, even if, if possible, 如果可以, 可以的话, 尽可能, 考虑到]
   # What a sentence of each kind looks like, as regular expressions over lower-case text; {noun} is any of nouns.  The first
   # kind with a sign in a sentence has it.  Gaps are bounded: no sign may repeat a repetition.  Your own are added to these.
   signs:
@@ -2617,7 +2618,7 @@ digest:
     preference:
       - '我们?(?:个人|更|比较|一直|一般|还是|特别|非常|最|很|也){0,3}(?:不?喜欢|偏好|偏爱|习惯|倾向|讨厌|受不了)(?![这那你它上了第])\s*\w'
       - '(?:^|[，,：]|请|我|你|那)\s*(?:请?以后|今后|往后|从现在(?:开始|起)|从今)[^。]{0,12}?(?:都|一律|统一|总是|别|不要|请|默认|先)'
-      - '(?:^|[，,：]|请)(?:(?:不要再|别再)(?!报|出|来|说|问|提|卡|崩|错|失败|犯)|永远(?:不要|别)|千万(?:别|不要)|绝对?不要|始终(?:使?用|保持)|总是使?用|每次都(?:先|要|使?用))'
+      - '(?:^|[，,：]|请)(?:(?:不要再|别再)(?!报|出|来|说|问|提|卡|崩|错|失败|犯)|永远(?:不要|别)|千万(?:别|不要)|绝对?不要|始终(?:使?用|保持)|总是使?用|每次都(?:先|要(?![等报重卡崩失花输])|使?用))'
       - '(?:^|[,;:] ?|\b(?:but|and|so|because) )i(?: \w+ly| do| still| always| also| much){0,3} (?:prefer|like|love|hate|dislike|favou?r|don''t like|do not like|can''t stand)\b(?! (?:it|this|that|these|those|how|what|your|the)\b| to$| to think\b| mondays\b)'
       - '\bmy (?:preference|favou?rite)\b|\bi(?:''m| am) used to\b|(?:\bplease .{0,80}?)?\b(?:from now on|going forward)\b'
       - '\bmy (?:time ?zone|name|pronouns|editor|shell|ide|keyboard layout|locale|native language|first language|working hours|job title) (?:is|are)(?: now)? (?!not\b|broken|wrong|slow|frozen|down\b|stuck|dead\b|missing|too\b|the\b|an?\b|in\b|still\b|never|always|so\b|\w+ing\b|\w+ed\b)\S'
@@ -2630,6 +2631,7 @@ digest:
       - '\bi (?:always|never|usually|normally) (?:use|write|run|want|put|name|keep|commit|format|start|test|work)\b(?! (?:that|this|it|those|these|at the)\b)'
       # A verb in -s tells what something does ("always returns null"), not what to do.
       - '(?:^|[,:] ?|\bplease )(?:always|never|don''t ever) (?!mind\b|been\b|had\b|seen\b|thought\b|knew\b|saw\b|heard\b|got\b|did\b|was\b|were\b|the\b|an?\b|do (?:that|this|it)\b|again\b|works?\b|happens?\b|fails?\b)\w*(?:ss|[^\Ws])\b(?=[\s·]+\S)'
+      - '^(?:还是)?老规矩\s?[，,：:]\s?\S{4}|(?<!no )(?<!any )\b(?:hard|house|golden|standing|iron|team) rule\b(?! (?:of|in line)\b)|(?:这是|属于)(?:硬性规定|硬性要求|硬规定|铁律|死规定)'
     config:
       - '{noun}[^，,。]{0,8}?(?:改为|改成|改到|设为|设成|设置为|调整为|调到|换到)\s*(?!多少|几|啥|参数|变量|常量|函数|入参|动态|可配)\S|(?<![里行处个先数\d])(?<!\d\s)(?:改为|改成|设为|设置为|调整为|调到)\s*·?\d'
       - '{noun}\s*(?:都|现在|目前)?(?:默认)?(?:是|为|在|位于|放在|存在|写在)\s*[A-Za-z0-9.~/:\[$·](?![^，,。]*权限)(?![^\s，,。]*\s?的\s?(?!ui|库|那台)\S)(?![^\s，,。]*\s?(?:占|报|错|时))'
@@ -2659,13 +2661,187 @@ digest:
       - '^(?:请|帮我|你要|一定要|务必){0,2}(?:记住|记一下|记下来)(?![了吗没]|密码|登录|用户名|我的选择|日志)[，,：:]?\s*\S{4}'
       - '^(?:please )?(?:remember|keep in mind)(?: that|:) \S'
       - '^(?:please |always )?remember,? (?:(?:my|our) [\w -]{1,30}? (?:is|are)\b|(?:i|we)(?:''m|''re| am| are| work| live| use| prefer| like| hate| love| speak| don''t| never| always| only)\b)(?! (?:just|going to|about to|done|here|still)\b)'
+    # Looser ones, of the same kinds, tried last: they count where nothing unsteady stands in the sentence.
+    loose_decision:
+      # What we go with, keep or leave.
+      - '(?:^|[,;:.] ?|\b(?:so|and|think|then) )we(?:''ll| will)?(?: just| simply| all)? (?:go|stick|stay) with (?!what\b|whatever\b|it\b|this\b|that\b|them\b|an?\b|you\b|the (?:flow|first|second|third|last|other|same)\b|option\b|plan\b|variant\b|[a-d]\b|\d)\S'
+      - '\bwe(?:''ve| have)?(?: \w+ly| just| all| also| already| since)? (?:dropped|ditched|abandoned|deprecated|retired|phased out|scrapped) (?!the\b|an?\b|it\b|this\b|that\b|them\b|these\b|those\b|some\b|out\b|off\b|by\b|to\b|from\b|\d)[\w·]'
+      - '(?:^|[,;:] ?|\b(?:so|and|but) )we(?:''ll| will)? keep (?:the |our )(?!(?:first|second|third|last|other|same)\b)(?:[\w/.+#·-]+ ){0,2}(?!open\b|alive\b|around\b|happy\b|running\b|busy\b|going\b|up\b)[\w/.+#·-]+(?=$|[,;.]| (?:but|and the|until|for now|as (?:it )?is)\b)'
+      - '^(?:so |then |and |ok,? ){0,2}(?!it\b|this\b|that\b|he\b|she\b|who\b|what\b|nothing\b|everything\b|error\b|bug\b|problem\b)[\w.+#/·-]{2,} stays(?=$|[,.])'
+      - '\blet''?s (?:just )?do (?!it\b|this\b|that\b|the\b|an?\b|one\b|both\b|all\b|some\b|lunch\b)[a-z·][\w.+#·-]+(?: instead\b| over [\w.+#-]+| rather than\b|,? not [\w.+#-]+$|,? (?:because|since)\b|, [^,]{0,40}?\b(?:too|overkill|killing|painful|slow|slower|heavier|simpler|cheaper|easier|faster)\b)'
+      - '还是先?不(?:上|用|引入|拆|接|迁|换|要|做|搞)\s?[^，,了]{2,14}了(?=$|[，,])'
+      - '(?:(?:我们|咱们|团队|大家)[^，,]{0,4}?选(?:了|的是|定了?|中了)\s?(?![第这那个半错好完一几])[\u4e00-\u9fff]{2}(?!午)|(?:我们|咱们|团队|大家|最终|最后)[^，,]{0,4}?选(?:了|的是|定了?|中了)\s?[a-z·])'
+      - '^(?!这个|那个)[^，,：:]{2,20}?(?<![固稳确规指设锁绑限约既判预测鉴决肯否断])(?:定下来了?|敲定了?|拍板了?|定了)\s?(?:[：:]\s?(?!再|没|吗)\S{2}|[，,]?\s?(?:就|都)?(?:用|走|选|上|采用|是)?\s?[a-z·][\w.+#·-]+(?=$|[，,；;\s]))'
+      - '(?:我们|咱们|团队)\s?(?:都|已经|刚|最后|最终)?\s?(?:decided?|agreed?|settled on|picked|chose|switched to|migrated to)\s\S'
+      - '^(?!把|将|等|要是|先|再)[^，,]{2,24}?(?<![以能该想要没么有会不])(?:换到|迁到|搬到)了?\s?(?!main\b|master\b|dev\b|[^，,]*(?:分支|\.(?:py|js|ts|md|go|rs|java)\b))[a-z0-9·][\w./·-]*\s?(?:上|里|去)?了(?=$|[，,])'
+      # What we end up with, turn down or put off.
+      - '\b(?:we|i|(?:the )?team|management|our (?:cto|ceo|boss|client|customer))(?:''ve| have|''re| are|''m| am)?(?: \w+ly| just| all| also| now| finally)? (?:ended up (?:with|using)|went with|gave up on|ruled out|voted (?:for|to|against)|shelved|postponed|sticking (?:to|with)|going to stick (?:to|with)|staying (?:on|with)|not (?:doing|using|adopting|supporting|building|touching|going with)) (?!it\b|this\b|that\b|them\b|these\b|those\b|you\b|me\b|to\b|the (?:first|second|third|last|other|same|next)\b)\S'
+      - '(?:^|[,;:.] ?|\b(?:so|and|but|then) )we(?:''ll| will) (?:take|run|host|build|buy|postpone|skip|stay on|start with|only|not) (?!it\b|this\b|that\b|them\b|these\b|those\b|you\b|me\b|to\b|the (?:first|second|third|last|other|same|next)\b)(?!an? (?:look|walk|break|moment|while|bit)\b|tests?\b|over\b|out\b|into\b|be able\b|need\b|have\b)\S'
+      - '\blet''?s (?:skip|postpone|defer|delay|hold(?: off)?(?: on)?|park|freeze|leave) (?!it\b|this\b|that\b|them\b|these\b|those\b|you\b|me\b|to\b|the (?:first|second|third|last|other|same|next)\b)[^,;]{2,40}? (?:until|till|in (?:the )?(?:first|next|this) (?:release|version|sprint|phase|milestone)|for v?\d|in v\d|to v\d|after the)\b'
+      - '^(?:the decision (?:was|from|of) |decision (?:from|of) [^:]{2,24}: ?)\S|, (?:and )?(?:that''s|it''s) (?:final|settled|decided)$|\bwe stay (?:on|with) (?!it\b|this\b|that\b|the\b)\S|\bwe chose\b'
+      - '(?:用|换|改|退)回(?:到|成|了)?\s?(?![去来那这它原之上])[a-z·][\w.+#·-]*'
+      - '(?:这个版本|[一二三]期|首版|第一版|v\d\S{0,4}|今年|本期|这个迭代)\s?[^，,]{0,6}?(?:先|暂时?)?不(?:做|支持|上|考虑|搞|接|引入)\s?\S{2}|^(?:老板|领导|团队)?拍板了?[，,：:]?\s?\S{2}|(?:长期|后续都|统一都)用\s?[a-z·]|^不考虑(?:用)?\s?[a-z·][\w.+#·-]*[，,]|(?:经过|商量|讨论)[^，,]{0,4}[，,]\s?[^，,]{2,14}(?:先不|不再?|还是|改|用|就)\S{1,}'
+      - '^(?!那|然后|这|先|所以)[^，,]{2,10}?(?:我们|咱们)?就用\s?[a-z·][\w.+#·-]*(?:了|吧)?(?=$|[，,])|^(?:移动端|前端|后端|客户端|服务端|网关|缓存|搜索|队列|测试|日志|监控)[^，,]{0,4}?(?:放弃|弃用|采用)\s?\S'
+      - '(?:选型|方案|架构|名字|协议)(?:已经)?(?:定了|确定了|敲定了)[，,：:]\s?(?![你我开可帮先那接再没吗])\S{2}'
+      - '\b(?:i|we)(?:''ve| have)? (?:opted for|landed on|settled (?:on|for)) (?!it\b|this\b|that\b)\S|\bwe(?:''re| are) done with (?!it\b|this\b|that\b|the (?:first|test|tests|migration)\b)\S|^agreed with \w+ (?:that|on|to) \S|^so,? the winner is \S'
+      - '(?:^|[,;] ?|\b(?:so|and|but) )we (?:(?:won''t|will not|don''t want to|do not want to|are not going to|aren''t going to) (?:support|upgrade|use|migrate|switch|adopt|ship|sell|offer|drop|maintain|host|build|keep|rewrite|introduce|allow) (?!it\b|this\b|that\b|the (?:loop|function|variable)\b)|want to get rid of (?!it\b|this\b|that\b|the\b))\S'
+      - '^(?:from|after|outcome of|result of) (?:the|today''s|yesterday''s|our) (?:meeting|call|retro|planning|standup|review|discussion|workshop)\b[^:,]{0,24}[:,] ?\S'
+      - '^(?![这那此])[^，,]{0,16}?(?<!习惯)(?<!喜欢)(?:接|上|走|选|用)\s?[a-z·][\w.+#·-]*[，,]\s?不(?:上|用|走|选|接|要)\s?[a-z·]|^[^，,]{2,10}选\s?[a-z·][\w.+#·-]*$|^不(?:要|用|做|搞)\s?[^，,]{2,8}[，,]\s?就\s?[^，,]{2,12}$'
+      - '\blet''?s move (?:everything|the whole \w+|all \w+|our \w+) (?:over )?to (?!the (?:next|other|same|first|end)\b|utils|another\b)\S'
+    loose_preference:
+      # Working rules: before each time, how long, what never to touch, what is never to happen by itself.
+      - '\bi''d(?: much)? rather (?:you|we) (?:always |never )?(?:asked?(?: me)?|checked?(?: with me)?|told me|waited|explained) (?!this\b|that\b|it\b|now\b|first\b)\S|\bi''d rather you (?:didn''t|don''t|not) (?:add|use|write|push|commit|install|delete|create) (?:any\b|new\b|\w+s\b|without\b)'
+      - '^(?:for|in|when|whenever|with|before|after|inside|on) [^,;]{2,50}?(?<!\bi)(?<!\bwe)(?<!\byou)(?<!\bthey)(?<!\bit),? (?:please )?(?:always|never) (?:use|write|put|add|run|keep|ask|check|start|prefer|include|call|format|make|create|log|show|open|squash|rebase|commit|push|mention|quote|wrap) (?!it\b|this\b|that\b)\S'
+      - '\b(?:your (?:answers|replies|responses|explanations|commits|commit messages|summaries|messages)|\w+s you (?:show|write|give|send|create|make|generate|suggest)(?: me)?) (?:should|must|have to|need to) (?:always |never |all )?(?!have been\b|pass\b|work\b|run\b|be (?:visible|green|fine|there)\b)\S'
+      - '(?:^|[，,：]|代码|注释)\s?(?:一个|单个)?(?:一行|每行|单行|行宽|函数|方法|单个?文件|标题|提交信息|commit message|分支名|注释|嵌套|参数)\S{0,4}?(?:都|最好)?(?:不要|别|不得|不能|不许|最多|最长|至多)(?:超过)?\s?\d|代码[^，,]{0,4}?(?:一行|每行)\S{0,2}?(?:不要|别|不得|不能|最多)超?过?\s?\d'
+      - '^(?:please |pls |请|你|那)?\s?(?:不要|别|不许|不准|禁止)(?:再)?(?:自动|擅自|随便|私自|自作主张)\s?(?!换行|驾驶|化|[^，,]*[这那])\S{2}'
+      - '(?:^|[，,：]|请|你|那)\s?(?:请?以后|今后|往后|从现在(?:开始|起)|从今)[^。，,]{0,28}?(?:都(?=用|写|要|按|走|加|放|叫|以)|一律|统一)(?![^，,]*(?:吗|怎么))'
+      - '(?:^|[，,：]|请|你)\s?(?:不要|别|不许|不准|千万别)(?:再)?(?:动|碰|改|删)\s?(?![它这那了])[^，,。]{0,16}?(?:目录|文件夹|分支|仓库)(?:里|下|中|上)?(?:面)?(?:的\S{1,8})?(?=$|[，,])(?![，,]\s?(?:先|等|我))'
+      - '^(?:please |pls )?(?:don''?t|do not) (?:ever )?(?:touch|edit|modify|change) (?:anything|any files?|files|stuff|code) (?:in|under|inside|below|outside(?: of)?) \S(?!.*\b(?:for now|yet|today|this time|until)\b)'
+      - '\bfrom here on(?: out)?(?=$|[,.])|\bfrom this point on\b'
+      # Who I am and where.
+      - '\bmy name''s [a-z]|\bi (?:run|lead|manage|head|own|maintain) (?:the|our) (?:[\w-]+ ){0,2}(?:team|project|service|module|platform|department|group|squad|library|product)(?=$|[,.;]| (?:and|at|here|of|for)\b)'
+      - '\bi(?:''m| am) (?:an?|the) (?!bit\b|little\b|only\b)(?:[\w-]+ ){0,2}?(?:developer|engineer|designer|data scientist|analyst|freelancer|student|researcher|sre|admin|architect|tester|product owner|tech lead|team lead|founder|cto|intern|beginner)(?=$|[,.;]| (?:at|for|in|of|on|and|by|with|from)\b)'
+      - '^(?:and |so |fyi,? |btw,? |also |well,? )*i (?:live in|work (?:from|out of)|am based in) (?!home\b|here\b|the\b|this\b|an?\b|my\b|scratch\b|memory\b|there\b|fear\b)[\w·]|\bi''m based in \S'
+      - '(?:^|[，,])我是(?:做|搞|写)\s?(?![^，,]*时候)[^，,吗]{1,8}的(?=$|[，,])|(?:^|[，,])我是(?![说想指在用要从按通怎因为不第])[^，,吗]{0,8}(?:工程师|开发|负责人|产品经理|设计师|运维|程序员|组长|架构师|实习生|新手)(?=$|[，,])'
+      # How to answer and write; what to ask before and to leave alone.
+      - '^(?:please |pls |and |also |always )*(?:keep|make|give me|write) (?:your |the |all |all your |all the )?(?:answers?|replies|responses?|explanations?|summaries|messages?|commit messages?|commits|comments|docstrings|error messages|code|prs|pull requests|functions|variable names|names|test names|logs|log messages|docs|documentation) (?:as )?(?:short|brief|concise|terse|simple|small|tight|plain|minimal|compact|crisp|to the point|in (?:english|chinese|mandarin|french|german|spanish|italian|portuguese|dutch|polish|japanese|korean|russian|simple (?:english|words|terms)|plain (?:english|text|words)|markdown|bullet points|\w+ style))\b(?! (?:in (?:this|the|that)|for (?:this|the|that)|this|now|here|as)\b)'
+      - '^(?:please |pls |and |also |always )*(?:(?:could|can|would) you (?:please )?)?(?:answer|reply|respond|speak|talk|explain|comment|write (?:(?:answers?|replies|responses?|explanations?|summaries|messages?|commit messages?|commits|comments|docstrings|error messages|code|prs|pull requests|functions|variable names|names|test names|logs|log messages|docs|documentation)|everything|all))(?: to me| me| things| everything| with me| only)? (?:in )?(?:english|chinese|mandarin|french|german|spanish|italian|portuguese|dutch|polish|japanese|korean|russian|simple (?:english|words|terms)|plain (?:english|text|words)|markdown|bullet points|\w+ style)(?=$|[,.]| (?:please|always|only|with me|from|for|even)\b)'
+      - '^(?:please |pls )?(?:always )?(?:ask|tell|check with|warn|consult|confirm with) me (?:first )?(?:before|when|whenever) (?:you |\w+ing\b)[^,.]*?\b(?:any|anything|something|every|each|new|\w+(?<!thi)s)\b'
+      - '\b(?:before|after|with) (?:each|every|any) (?:commit|push|merge|pr|pull request|release|deploy(?:ment)?|refactor\w*)\b(?! (?:i|it|the|you get)\b)'
+      - '^(?:please |pls )?when(?:ever)? you (?:show|write|explain|answer|change|add|create|edit|make|propose|suggest|commit|generate|refactor|fix|list|name|run|delete|touch|review) [^,]{2,50}?(?:,| please| always| never| use| add| keep| put)\s?\S'
+      - '^(?:please |pls )?(?:don''?t|do not|never) (?:ever )?(?!worry|forget|bother|mind|know|think|see|get\b|have|understand|care|need|want|like|remember|expect|let\b|run\b|do\b|make\b|stop|be\b|save|store|keep\b)[a-z]+(?: me| any| with)? (?!this|his|its|was|is\b|as\b|has|does|us\b|yes|less|always|tests\b|tools\b|changes\b|questions\b)[a-z]{2,}(?<!s)s\b(?! (?:yet|now|here|in this|in that|for this|this|until|today|before i|again|up)\b)(?=$|[.]| (?:you|that|without|unless|in|to|when|on|by|for|with|from|outside)\b|, (?:ever|please|use|i (?:hate|prefer|like|don))\b)'
+      - '^(?:please |pls )?no [\w-]+(?: [\w-]+)? (?:in|at|after|before|for) (?!this|that|it\b|now)[\w ]{2,24},? please$'
+      - '^i (?:don''t|do not) (?:want|need) (?:any )?(?!to\b|the\b|this\b|that\b|it\b|an?\b|you\b|anything\b|tests\b|his\b)[a-z]+s\b(?= (?:that|which|with|like|in (?:my|the)|at the)\b)|^i (?:don''t|do not) need (?:the|a|any|your) (?:summary|summaries|explanation|recap|intro|apology|disclaimer)\b'
+      - '^(?:please |pls )?stop (?:apologi[sz]ing|thanking|praising|guessing|flattering|repeating yourself|\w+ing [^,.]{0,30}?(?:all the time|every time|so much|to me|in every))'
+      - '^(?:please |pls )?(?:stick to|adhere to|follow|respect|stay with) (?:the |our |my ){1,2}(?:existing |project''?s? |current |usual |team )?(?:code |coding |naming )?(?:style|conventions?|guidelines?|style ?guide|rules|standards)\b'
+      - '\bi(?:''d| would) like (?:all|every|each) (?!tests?\b|of (?:this|that|these)\b)\S|\bi need you to be \w+(?: with me)?\b|\bthat''s how i (?:like|want|work)|^for me,? \w+ (?:beats|matters|comes)\b'
+      - '\bi (?:mostly |mainly |usually |always |only )?(?:work|code|program|live) (?:mostly |mainly |only |best )?(?:at night|in the (?:evening|morning)s?|on (?:linux|windows|macos|a mac|weekends)|part[- ]time)\b'
+      - '^(?:你的?|所有)?(?:回答|回复|解释|答复|总结|输出)(?:我)?(?:的时候)?(?:请|要|尽量|都|可以|最好|得|能)*(?:简短|简洁|简单|精简|详细|直接|短|通俗|口语化?|少说|多举|先(?:说|给|讲)结论)(?!.*(?:[，,]\s?(?:这|上|刚|太)|太长|太短|得不|得很))'
+      - '^解释(?:代码|问题|概念)?(?:的时候|时)(?:请|要|多|尽量|先|用)\S{2}'
+      - '(?:代码|注释|命名|变量(?:命?名)?|函数名|类名|sql|标题|文档|commit|pr)(?:里|中|的|时|关键字|描述)?\s?(?:里|中)?(?:别|不要|不许|不能|禁止)(?:再)?(?:出现|写|用|带|加|有|混)\s?(?![了错这那])\S{2}|(?:变量(?:命?名)?|函数名|类名|方法名|表名|字段名?|文件名|sql\s?关键字|常量名?|缩进|包名|接口名)\s?(?:都|一律|统一|要|必须|得|请){0,2}\s?(?:用\s?)?(?:驼峰|下划线|大写|小写|蛇形|中划线|英文|单数|复数|\d 个?空格|四个空格|两个空格|tab)(?![^，,]*(?:一下|改|吗))'
+      - '(?:提交|合并?|push|commit|上线|发布|部署|删除?|改动?|修改|重构|升级|pr|动手|写代码)[^，,]{0,6}?(?:之前|以前|前)\s?(?:都要|都得|都必须|一定要?|必须要?|要|得|务必)\s?(?!把这|改完|弄完|做完|写完|再看|检查什么)先?\s?\S'
+      - '(?:一定|务必|必须)要?先?(?:问|告诉|通知|经过|征求)我|(?:的时候|之前|时|前|的操作)[^，,]{0,4}先(?:问我|给我看|跟我(?:说|确认|商量)|让我(?:看|确认))(?!一下)'
+      - '^(?:我|请你?)?(?:希望|要求)你(?:的)?(?:以后|每次|总是|都|始终|所有|回答|回复|代码|提交)\S{2}'
+      - '^(?:please )?be (?:brief|concise|terse|direct|blunt)(?=$|[,.]| with me\b)(?!,? (?:here|this time|now)\b)|^whenever (?:an?|you|something|anything) [^,]{3,40}?,? (?:show|tell|ask|run|use|add|write|check|give|update|log|commit)\b(?! (?:it|this|that)\b)'
+      - '\bi''?m (?:not an? native|colou?r-?blind|dyslexic|deaf|left-handed)\b|\bi am (?:not an? native|colou?r-?blind|dyslexic|deaf|left-handed)\b|\byou (?:may|can) [^.]{2,40}? but (?:never|don''t|do not|not)\b|\bthat''s how (?:we|i) (?:roll|do|work|like)\b|\bi''?m the only (?:dev|developer|engineer|one (?:with|who (?:has|can|knows)))\b'
+      - '是我的(?:要求|习惯|风格)|^(?:代码风格|风格|命名|写法)[^，,]{0,6}按[^，,]{2,10}(?:规范|标准|指南)|^我只(?:看|要看?|关心)\s?[^，,]{2,6}[，,]|有(?:不确定|疑问|不清楚|不懂|拿不准)的?[^，,]{0,6}(?:直接|就|先)?(?:来)?问我|^(?:回答|回复|解释|提交|写代码)(?:的时候|时)(?:带|要|先|附|多|尽量|用)\s?\S{2}'
+      - '^(?:please |pls )?(?:try to )?avoid (?!it\b|this\b|that\b|the\b|an?\b|these\b|those\b)[a-z·][\w·-]+|^(?:please |pls )?prefer (?!not\b|it\b|this\b|that\b|the\b|an?\b|to\b)[a-z·][\w·-]+|^(?:please |pls )?use [\w.+#·-]+(?: [\w-]+)? (?:for|in) (?:all|every|any|each|everything|new)\b|^(?:please |pls )?(?:always )?make sure (?:that )?(?:to always|(?:you|we) (?:always|never))\b'
+      - '\bwithout (?:asking|telling)(?: me)?(?: first)?(?=$|[,.])|\bunless i (?:say|ask|tell|told|explicitly)|\bwithout my (?:ok|okay|permission|approval|consent)\b|除非我(?:说|要求|同意|明确)|(?:不要?|别|没)经(?:过)?我(?:的)?(?:同意|允许|确认)|没有?我的?(?:同意|允许|确认)(?:之?前)?[^，,]{0,6}(?:不|别)'
+      - '(?:^|[，,]|你|请|里)\s?(?:都|要)?(?:优先|尽量)(?:用|使用|选|复用|保持|走)\s?(?![这那它刚上])\S|^(?:请|你)?(?:不要|别)(?:再)?在\s?(?![这那])[^，,]{1,14}(?:里|中|上|下)面?(?:写|放|加|用|调|打印|改|提交|直接)\s?\S'
+    loose_config:
+      # Where things are, how long they are kept, when they run, what they are called.
+      - '^(?!这|那|问题|报错|错误|异常|bug|文件|我|你|它|当前)[^，,]{1,24}?(?<![错误题常])(?:(?:都|就|现在)?(?:放|存|写|保存|部署)?在|位于|是)\s?(?:https?://|/(?:etc|var|opt|srv|usr|home|data|mnt|app|www)/|~/)\S(?![^，,]*(?:第\s?\d|报错|执行))'
+      - '(?:环境|地址|域名|后台|面板|控制台|wiki|仓库|网关|入口|base ?url|dashboard|registry|镜像源|代理)[^，,]{0,8}?(?:是|在|为)\s?(?:https?://\S|[a-z0-9-]+(?:\.[a-z0-9-]+){1,4}(?=$|[\s，,:/])(?<!\.py)(?<!\.md)(?<!\.js)(?<!\.ts)(?<!\.yml)(?<!\.yaml)(?<!\.json))'
+      - '\b(?:our|all|the) (?:[\w-]+ ){0,2}?(?:logs|docs|documentation|configs?|adrs|migrations|backups|secrets|fixtures|assets|specs|schemas|scripts|templates|translations|dashboards|runbooks|certs|certificates|uploads|artifacts) (?:are|is|lives?|sits?|goe?s?|ends? up|(?:are|is|get|gets) (?:stored|kept|written|saved|uploaded))(?: now| all)? (?:in|at|under|on|to) (?!/tmp)[^\s,]*[/.][\w~]'
+      - '^(?:\w+ )?you(?:''ll| can| will)? find (?:the |our |all |all the )?(?!an? |bug|error|stack)[\w -]{2,30}? (?:in|at|under|on) (?!/tmp)[^\s,]*[/.][\w~]'
+      - '\b(?:base ?url|api url|registry|wiki|grafana|jenkins|sentry|swagger|(?:staging|prod|production|qa|dev|test|demo|preview|uat) (?:env(?:ironment)?|server|site|host|api|db|database|url))(?: is(?: now)?(?: at| on| under)?| lives at| runs at| moved to| is reachable at) (?:https?://|[a-z0-9-]+(?:\.[a-z0-9-]+){1,4}(?=$|[:/\s,]))'
+      - '版本号?(?:要|先|必须|都|得)?(?:锁死?|锁定|固定|钉死?|限定|卡死?)(?:在|为|到|了)?\s?[a-z]*\s?v?\d|\b(?:pinned|locked|capped) (?:to|at) (?:version |v)?\d[\w.]*|\bpin(?:ned)? [\w.@/-]+ (?:to|at) v?\d'
+      - '^(?!把|将|只|就)[^，,]{2,10}(?:保留|留存|留)\s?\d+\s?(?:天|小时|个?月|年)(?![的前])|\b(?:kept|retained|rotated?|expires?|valid) (?:for|after|every) \d+ (?:days|weeks|hours|months|minutes)\b'
+      - '^(?!写|加|做|建|弄|搞|配)[^，,]{2,14}?(?:每天|每晚|每周[一二三四五六日天]?|每月|每小时|每隔?\s?\d+\s?(?:分钟|小时|天))[^，,]{0,10}?(?<!报)(?:跑|执行|运行|同步|备份|发版|清空|清理|更新|重启|轮换|触发|推送|会\s?[a-z]{3}|reset|sync|build)(?!完|这|那|不|失败|都)(?![^，,]*(?:报错|失败|脚本))'
+      - '\b(?:jobs?|crons?|backups?|pipelines?|syncs?|imports?|exports?|builds?|reindex|crawlers?|reports?|digests?) (?:runs?|kicks? off|starts?|fires?|(?:is|are) scheduled)(?: every \w+)? (?:at \d|every (?!time\b|keystroke\b|save\b)|daily\b|nightly\b|hourly\b|weekly\b|on (?:mon|tues|wednes|thurs|fri|satur|sun)day)'
+      - '^(?![^，,]{0,8}(?:建|创建|开|拉|加|写|做|起)[^，,]{0,4})[^，,]{0,12}?(?:环境变量|env ?var|bucket|topic|队列|仓库|镜像|集群|账号|账户|用户名|服务|开关|namespace|命名空间)\s?(?:名)?(?:就|现在)?(?:叫做?|名为|名叫)\s?[a-z·][\w./·-]{2,}(?=$|[，,])'
+      - '\b(?:env ?var(?:iable)?s?|bucket|topic|queue|repo|cluster|namespace|package|service|database|account|flag|image|project)(?: is|''s) (?:called|named) (?!after\b|differently\b|twice\b)[a-z·][\w./·-]{2,}'
+      # Limits, commands and defaults.
+      - '\b(?:uploads?|file size|requests?|payloads?|attachments?|memory|cpu|sessions?|tokens?|rate|the (?:free|basic) plan|queries|retries|concurrency)(?: limit)?(?: on [\w ]{2,16}| per \w+| for [\w ]{2,16})? ?(?:(?:is|are|is now) (?:limited|capped|restricted)? ?(?:to|at|:)?|limit(?:ed)? (?:is|to)|:) ?\d[\w. ]*(?:mb|gb|kb|mi|gi|m\b|k\b|requests|seconds|minutes|hours|per \w+|s\b)'
+      - '\bwe use an? \d+[- ](?:second|minute|hour|day|mb|gb)\b|^(?:you |we )?(?:start|run|deploy|build|launch|test|release)(?: (?:the |it |everything )?[\w -]{0,24}?)? (?:with|via|using) (?:·{4,}|\./\w|(?:make|just|npm|pnpm|yarn|docker|cargo|poetry|uv|go|mvn|gradle|./\S) \w)(?!.*\bnow\b)'
+      - '\b(?:the |our )?default (?:locale|language|branch|currency|time ?zone|theme|region|shell|user|port|encoding|model) (?:is|should be) (?!wrong|missing|not\b|broken)\S'
+      - '\bexpires? (?:every|after|in) \d+ ?(?:h|hours?|d|days?|weeks?|months?|min\w*)\b|\b(?:minimum|minimal|oldest|lowest) supported (?:\w+ )?(?:version |browser )?(?:is|are) \S|\b(?:needs?|requires?) (?:at least )?(?:python|node|java|go|ruby|php|rust|postgres|\w+) ?v?\d[\w.]* or (?:newer|later|higher|above)'
+      - '(?:上传|请求|并发|内存|连接数|线程池?|队列|重试|文件|图片|附件|会话|token|缓存)[^，,]{0,8}?(?:最大|最多|上限|上限是|不超过|限制(?:为|在|是)?|有效期|设的是|核心数是)\s?[\d一二两三四五六七八九十]'
+      - '\b\w+ (?:names?|numbers?|ids?|keys?|branches|tags) (?:start|begin|end)s? with \S|(?:^|[,;] )(?!the (?:error|bug|problem|file)\b)(?:the |our |all )?[\w -]{2,24}? (?:is|are|lives?|sits?) (?:at|under) (?:/[a-z]|https?://|:\d)|{noun} went from \S+ to \S|\b(?:logs|keys|secrets|backups|tokens|passwords|certs) (?:rotate|are rotated) \w'
+      - '^[^，,]{0,6}端口\s?\d{2,5}(?=$|[，,])(?!.*(?:被|占|不通|试))|(?:build|构建|打包|启动|部署|测试|编译|发布|运行|lint|格式化)\s?(?:命令)?(?:是|用|走)\s?(?:·|npm|pnpm|yarn|make|mvn|gradle|docker|cargo|python|uv|poetry|bash|\./)|(?:namespace|命名空间|topic|bucket|profile|分组|region|账号|用户名)\s?(?:是|叫|为)\s?(?!null|空)[a-z0-9·][\w-]+(?=$|[，,])|jvm 参数(?:是|为)\s?-|域名\s?[a-z0-9-]+\.[a-z]'
+      - '(?:过期时间|超时(?:时间)?|有效期|间隔|周期|保留期|ttl)\s?(?:是|为|统一|都是)?\s?[\d一二两三四五六七八九十半]+\s?(?:ms|毫秒|秒|分钟|小时|天|个?月)(?!了|还|才|就)|限流\s?\d'
+      - '^(?:please )?use port \d{2,5} for (?!now\b|this\b|a sec|the test|testing)\w|\b(?:node|python|java|go|ruby|php|rust|postgres|redis|mysql|react|vue|framework|compiler|api|protocol|schema) version is v?\d|\bthe (?:command|script|alias|make target) (?:for|to) [\w -]{2,30}? is (?:·|make |npm |pnpm |yarn |docker |go |cargo |\./|python|just |uv |poetry |bash |sh )'
+    loose_project:
+      # What must always or never be so, and who says that.
+      - '(?:^|[，,])\s?(?:所有|任何|每个|每条|每张|凡是|只要是)(?!测试|按钮|用例)[^，,]{1,16}?(?:必须|都得|一律|统一|不能|不得|不允许|要先|禁止)(?!用了|刷新|重)(?!.*(?:一遍|一下|一次|重新|跑一|报|打不开|这个页面|错))\S{2}'
+      - '(?:生产|线上|正式|主)(?:环境|库|分支|服务器)?(?:上|里|中)?\s?(?:严禁|禁止|不准|不许|不得|不允许)(?:直接|任何|使用|用|改|删|写|提交|合并|推|跑|执行|手动|上传|操作|连)|(?:代码|仓库|日志|sql|接口|项目)(?:里|中)?\s?(?:严禁|禁止|不准|不许|不得)(?:直接|使用|用|写|提交|出现|打印|调用|硬编码)'
+      - '^(?!把|将|帮|请|需要|这里|先|我想|我要|要|都)[^，,]{2,16}?(?<!要)(?<!不)(?:一律|统一)(?:用|使用|采用|小写|大写|走|按|以|存|叫|命名|显示|返回|从|由|带|保留|包|套|封装|抛|打)(?![^，,]*(?:一下|一遍|改成))\s?\S'
+      - '必须(?!刷新|重启|登录)[^，,]{2,24}才(?:能|可以|可|允许|准)\s?(?!看到|用|好|生效)\S'
+      - '(?:客户|甲方|公司|领导|老板|法务|安全(?:部门?|组|团队)?|合规|监管|运维|审计|财务|总部|集团)(?:那边|方面|部门)?(?:要求|规定|明确要求)[^，,。]{0,12}?(?:必须|不能|不得|不准|不许|所有|一律|至少|最多|只能|全部|禁止|\d)'
+      - '\b(?:legal|compliance|marketing|finance|(?:the )?(?:security team|client|customer|auditors?|regulator|contract|law)|gdpr|management) (?:requires?|insists?|demands?|mandates?|forbids?|prohibits?|(?:does not|doesn''t|do not|don''t|won''t) allow) (?!a restart\b)\S[^.]*?\b(?:all|every|any|no|never|always|only|at least|at most|within|\d)'
+      - '^(?!this\b|that\b|it\b|there\b|you\b|the (?:function|method|test|tests|loop|variable|return|value)\b)[^,;]{2,60}? (?:must|may|shall) (?:never|always) (?!happen\b|have\b|be (?:null|none|true|false|empty|undefined)\b)\w'
+      - '\bit(?:''s| is) (?:very |really |super |absolutely )?(?:important|crucial|critical|essential|vital)(?: to us)? that (?!every test|all tests|you\b|this\b|it\b)[^.;]{0,80}?\b(?:no|never|always|every|ever|only|any)\b'
+      # Dates.
+      - '(?:国庆|春节|元旦|五一|端午|中秋|年底|月底|季度末|年|节|双十一|618|\d{1,2}\s?月(?:\s?\d{1,2}\s?[号日])?|\d{1,2}\s?[号日]|[下本]?周[一二三四五六日天末]|[下本]个?月)(?:之前|以前|前)(?:必须|一定要?|要|得|就要)(?![^，,]*[这那])[^，,]{0,14}?(?:完成|做完|上线|交付|搞定|验收|发布|提测|弄完|写完)'
+      - '(?:上线|发布|截止|交付|提测|封版|发版|提审|验收)(?:日期|时间|日)?(?:就|是)?在\s?(?:(?:本|下|这)?(?:周|星期)[一二三四五六日天]|(?:本|下)个?月|明年|月底|年底|国庆|春节|十?[一二三四五六七八九十]月|\d{1,2}\s?月|\d{1,2}\s?[号日]|q[1-4])'
+      - '\b(?:deadline|ddl|due date|go-?live|launch|release(?: date)?|code freeze)\s?(?:日期|时间)?(?:是|在|定在|定于|改到|改成|推到|推迟到|提前到)了?\s?(?:(?:下|本|这)?周[一二三四五六日天]|\d{1,2}\s?月|\d{1,2}\s?[号日]|\d{4}-|月底|年底|q[1-4])'
+      - '\b(?:deploys?|deployments?|merges?|releases?|migrations?|hiring) (?:is|are)(?: now| still| all)? (?:frozen|on hold|paused|suspended|off[- ]limits)\b(?=[^.]{0,60}\b(?:until|till|during|because|from|every|this (?:week|month)|next)\b)'
+      # What we are and use, and how we name things.
+      - '我们(?:组|团队|公司|部门|小组)?里?(?:一?共|总共|只有)\s?[\d一二两三四五六七八九十]+\s?个?(?:人|后端|前端|开发|测试)(?=$|[，,])|\b(?:there (?:are|is)|we(?:''re| are)) (?:only |just )?(?:two|three|four|five|six|seven|\d+) of us\b(?! (?:see|hav|get|look|wait))|\bwe(?:''re| are) (?:only |just )?an? (?:small |tiny |[\w-]+[- ](?:person|man|people) )?(?:team|company|startup|shop|agency)\b'
+      - '(?:我们|咱们|(?<!以前)公司|项目|团队|支付|登录|短信|搜索|监控|缓存|队列)(?!以前|之前)[^，,你]{0,12}?[用走接]的(?:都|就|一直|还)?是\s?(?![什哪啥这那谁不假测]|mock)\S'
+      - '^(?:[^，,]{0,8}[，,]\s?)?(?:我们|咱们|公司|团队)的?(?:(?!代码|函数|这|那|先|再|可以|能|想|试|暂|临时|之前|以前|原来|没|不|曾)[\w\u4e00-\u9fff ]){0,12}?用\s?(?!map\b|filter\b|for\b|mock\b|[\w-]+\.(?:py|js|ts|md|json|ya?ml)\b)[a-z·][\w.+#·-]+(?:\s?[\d.]+)?(?=$|[，,])(?![，,]\s?(?:试|看|先|再|报))'
+      - '^(?:so |and |here |at work |internally ){0,2}we (?:only |mostly |currently |still |mainly |all )?use (?!the\b|an?\b|this\b|that\b|it\b|foo\b|my\b|your\b|one\b|some\b|recursion\b|\d)[\w.+#·-]+(?: [\d.]+)? for (?!this\b|that\b|it\b|now\b|one\b|an?\b|them\b|example\b|instance\b|the (?:loop|test|example)\b)\w'
+      - '\bwe (?:always |usually |all )?(?:name|prefix|tag|number|label) (?:all |our |every |the )?(?:[\w-]+ ){0,2}?(?:branches|releases|versions|commits|tickets|files|tables|columns|tests|services|images|packages|modules|topics|queues|buckets|environments|components|migrations|tags|endpoints|prs|hosts|servers|clusters)\b'
+      - '\b(?:branches|releases|commits|tables|columns|services|images|packages|topics|queues|buckets|components|migrations|tags|endpoints|hosts) (?:are|get) (?:always |all )?(?:named|prefixed|tagged|numbered|labell?ed) (?!wrong|in this|twice)\S'
+      - '(?:分支|表|字段|接口|服务|模块|变量|组件|镜像|版本|类|函数)(?:名|的?命名)(?:规则|规范|格式)?\s?(?!.*太)(?:用|按|遵循|规则是|格式是|统一)\s?(?!户|到|的|错|什么)\S{2}|命名(?:规则|规范|格式)\s?(?:是|为|：)\s?(?!什么|啥)\S'
+      - '\bthe (?:person|one|guy|people|team) to (?:ask|talk to|contact|ping|go to)(?: about| for)? [^,]{1,40}? (?:is|are) (?!not\b)\S'
+      # How things are done here, and what is said of ours, of each, of all.
+      - '^(?:so |and |here |btw )?(?:we|our team) (?:have|has) (?:about |around |roughly |over |only |almost |nearly )?\d[\d,.]*k? (?:daily |active |paying |monthly |concurrent )*(?:users|customers|clients|employees|developers|engineers|people|servers|nodes|tenants|sites|stores|services|repos|environments|machines|regions)\b'
+      - '^(?!i\b|write\b|run\b|make\b)(?:we|our [\w-]+|the [\w-]+(?: [\w-]+)?|[\w-]+)(?!''ve| have| had)(?: (?!was\b|were\b|had\b|have\b|i\b|my\b|keeps?\b|fail\w*|get an?\b|same\b)[\w-]+){1,6}? (?:every|each|once an?|twice an?) (?:day|night|morning|week|month|quarter|year|spring|summer|autumn|fall|winter|hour|sprint|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b'
+      - '^(?:all |our )?(?!these\b|those\b|tests\b|is\b|as\b|this\b|does\b|was\b|has\b)[a-z]+s (?:[\w-]+ ){0,4}?(?:are|get) (?:always |never |only )?(?:archived|purged|anonymi[sz]ed|encrypted|rotated|backed up|replicated|hashed|signed|reviewed|billed|charged|versioned|masked|squashed|paginated|translated|deleted after|kept for|stored in|stored as)\b(?!.*\b(?:when i|after i|again|instead|but|twice)\b)'
+      - '^(?:every|each) (?:tenant|service|repo|module|team|pr|release|package|component|endpoint|table|customer|tenant|app|job|ticket|branch|commit|environment|feature|migration) (?:(?:has|gets) its own|needs (?:an?|two|three|\d|at least)|must|lives in|runs (?:on|in)|belongs to|goes through|requires) (?!error|bug)\S'
+      - '^(?:so |and |here |btw ){0,2}we (?:always |usually |only |never |mostly |also |don''t |do not |no longer ){0,2}(?:(?:deploy|release|ship|publish|review|merge|meet) (?:[\w-]+ ){0,2}?(?:on|every|from|to|via|with|only|by|through|per|once)\b(?! the (?:lock|mutex))|(?:version|host|squash|rebase|bill|charge|support|target|sell|serve|archive|encrypt|back up|rely on|depend on)) (?!an?\b|and\b|it\b|this\b|that\b|them\b|these\b|those\b|you\b|a bug\b)\S(?![^.]*\b(?:and then|but it|error|fails?)\b)'
+      - '(?:我们|咱们|团队|公司)(?:一般|通常|固定|平时|向来|历来)(?!不会|会|都是这)(?:都|是|在)?\s?\S{2}|(?:我们|产品)的?(?:目标)?(?:用户|客户|受众)(?:主要|大多|基本|都)是\s?(?![什谁测假])\S{2}'
+      - '(?:手机号|身份证|密码|邮箱|个人信息|隐私|敏感\S{0,4}|备份|密钥)(?:都|必须|一律)?(?:要|得|必须|需要|不能|不要|禁止)(?:加密|脱敏|打码|落盘|进日志|出现|写|打印|明文|上传)'
+      - '(?:项目|产品|系统)(?:的)?(?:代号|名字|名称|中文名|英文名)?\s?(?:就|现在)?(?:叫做?|名叫|定名为?)\s?(?![什啥])\S{2}(?<!新建..)'
+      - '^there(?:''s| is| are) (?:no|only one|only) (?:staging|test|qa|dev|production|separate) (?:environment|env|server|cluster|database)|\bsource of truth\b|^(?:the |our )?(?:[\w-]+ )?{thing} (?:is|are) (?:now )?(?:read-only|deprecated|frozen|retired|unmaintained|public|internal only|append[- ]only)\b|\b(?:is|are) (?:owned|maintained|managed|hosted|written|done|paid|run) by (?!the (?:function|loop|parser|hook)\b)(?:the |our |an? )?[\w-]+ (?:team|department|company|agency|contractor|vendor|group)\b'
+      - '^(?:so |and |btw )?(?:most of |all of |all )?our (?!tests?\b|build\b|pipeline\b|code\b|app is\b)(?:[\w''-]+ ){0,3}?(?:{thing}|cto|ceo|boss|sla|stack|policy|convention|style guide|brand|investors|auditors|competitors|tenants|partners|supplier|target|users|currency|designers?|support|lawyers?) (?:is|are|wants? (?!to\b)|uses?|works? (?:with|in|on|from)|lives? (?:in|on|at)|comes? from|pays?) (?!\w+ing\b|been\b|just\b|great\b|good\b|bad\b|nice\b|fine\b|huge\b|ok\b|terrible\b|awful\b|an? (?:mess|joke|bit|problem)\b|done\b|ready\b|too\b|very\b|so\b|pretty\b|really\b|not\b|already\b|down\b|broken\b|slow\b|red\b|green\b|empty\b|full\b|gone\b|failing\b|wrong\b|up\b|back\b)\S'
+      - '^(?:the |our )?(?:company|office|servers?|product|domain|[\w-]+ team|repo|data center) (?:was|were|got|has been) (?:moved|renamed|migrated|acquired|shut down|merged|split|sold|relocated) (?:to|from|into|by|in|last) \S|^v?\d[\w.]* (?:ships|drops|removes|requires|needs|is the last) \S|\b(?:must|may) not (?:drop|fall|exceed|leave|go (?:below|above|over)|be (?:logged|committed|deployed|exposed|shared|public))\b'
+      - '(?:项目|[一二三]期|系统|合同|证书|域名|授权|许可证)[^，,]{0,6}(?:明年|今年|下个?月|年底|月底|\d{1,2}\s?月|[一二三四五六七八九十]{1,2}月)[^，,]{0,8}(?:结项|下线|上线|交付|到期|过期|结束|停服|验收|启动)'
+      - '^(?!问题|人|错误|报错)[^，,]{1,12}(?:都|全)(?:放|存|写|记|托管|管)?在\s?(?![这那一等报看改跑用])[^，,]{2,14}(?:里|上|中|下)(?:面)?(?=$|[，,])|^我们每(?:[一二两三四]|\d)?(?:周|个?月|季度)(?!都在)\S{2}|(?:都|一律)?带\s?[\w·]{1,8}\s?(?:前缀|后缀)|(?:用户量|日活|月活|数据量|订单量)(?:大概|大约|差不多|有|在|是)?\s?\d|(?:状态|角色|环境|套餐|等级|仓库|服务)[^，,]{0,4}一共(?:有)?\s?\d|(?:系统|产品|后台|平台)只(?:有|给|对|支持|面向)\s?\S{2}'
+      - '不\S{1,4}?就?不(?:能|许|准|让)\s?(?:merge|合|上线|发版|提交|部署)|(?:分支|branch|hotfix)\s?(?:都|一律)?从\s?[a-z·]\S*\s?(?:拉|切|出)(?![一个新])'
+      - '\b(?:has to|have to|must|needs? to) be (?:done|ready|live|out|shipped|delivered|finished|online|released|submitted) (?:by|before|until|on) (?:the )?(?:(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day|\d{1,2}(?:st|nd|rd|th)\b|q[1-4]\b|end of \w|20\d\d\b|(?:next )?(?:spring|summer|autumn|winter)\b|next (?:week|month|quarter|year)\b)|\b(?:is|are) due (?:on |by |in |at )?(?:the )?(?:(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day|\d{1,2}(?:st|nd|rd|th)\b|q[1-4]\b|end of \w|20\d\d\b|(?:next )?(?:spring|summer|autumn|winter)\b|next (?:week|month|quarter|year)\b)|\b(?:go(?:es|ing)? live|ships?|launch(?:es|ing)?) (?:on|in|by) (?:the )?(?:(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b|(?:mon|tues|wednes|thurs|fri|satur|sun)day|\d{1,2}(?:st|nd|rd|th)\b|q[1-4]\b|end of \w|20\d\d\b|(?:next )?(?:spring|summer|autumn|winter)\b|next (?:week|month|quarter|year)\b)'
+      - '^(?:so |and |btw |fyi )?(?:the|this|our) (?:project|repo|app|product|company|service|team|codebase|monorepo|library|package|customer|client) is (?:an? (?!mess\b|joke\b|pain\b|nightmare\b|bit\b|disaster\b|little\b|lot\b)|built (?:on|with|in)|written in|about |for |called |named |based (?:on|in) |open source|closed source|licensed )\S'
+      - '^(?:这|我们|本)的?个?(?:项目|系统|产品|平台|仓库|应用|服务)是(?!怎|什|谁|哪|坏|好|不)(?:一?个|做|给|用|基于|面向|为|从)?\s?\S{2}|^这是一?个[^，,]{2,10}(?:项目|系统|产品|平台)(?=$|[，,])'
+    loose_event:
+      - '\b(?:migration|release|rollout|upgrade|audit|beta|pilot|contract|move|project)\b[^,]{0,24} (?:finished|ended|completed|went through|was signed|began)\b[^,]{0,12}(?:last|yesterday|this (?:week|month)|in (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b|on (?:the \d|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|ago)|^v?\d+\.\d[\w.]* (?:is|has been) out(?=$|[,.]| (?:now|since|yesterday)\b)'
+      - '^v?\d+\.\d[\w.]*\s?(?:昨[天晚]|今[天早]|前天|上周\S?|已经?|刚刚?)\s?(?:已经?)?(?:灰度|全量|发|上|合|放量)[^，,]{0,4}(?:了|完)|(?:上个?月|上周|去年|昨天)\s?(?:刚)?(?:换了|接入了|切了|迁了|签了)\s?(?:新的?)?\S{2}'
+      - '(?:周[一二三四五六日天]\S{0,2}|前天|昨晚)(?:切了|换了|迁了|升了|扩容了)\s?(?:新的?)?\S{1,}'
+    loose_general:
+      # … or says so at the end.
+      - '^\S.{5,200}[，,]\s?(?:请|你|这点|这个|这条|这一点|要|都|帮我|务必){0,2}(?:记住|记一下|记着|记牢)(?:这个|这点|这条|哈|啊|哦)?$|^\S.{5,200}[，,][^，,]{0,8}(?:时|的时候)(?:要|请)?注意一?下?$'
+      - '^\S.{8,200}, (?:please )?(?:(?:keep|bear) (?:that|this|it) in mind\b|(?:remember|note) (?:that|this)(?: down)?$)'
+      - '^(?:please |pls )?(?:(?:don''?t|do not|never) forget(?::| that|,) (?!to\b|we need\b|you\b)\S|(?:bear in mind|be aware|make a note|take note|for future reference|for later)(?: that\b|:|,) \S|(?:don''?t|do not|never) forget (?:we (?:have|are|use|only|can|can''t|don''t)\b|our |the \w+ (?:is|are|has|must)\b))'
+      - '^(?:just |also |please |and )?remember,? (?:that )?(?!to\b|when\b|how\b|if\b|last\b|what\b|why\b|where\b|who\b|this\b|it\b|me\b|the (?:time|last|bug|error)\b)[^?,]{2,60}? (?:is|are|has|have|must|can''t|cannot|never|always|only|runs?|uses?|needs?|goes?|counts?)\b'
+      - '^(?:one|another|an important) thing to (?:keep in mind|remember|note|know)(?:[:,]| is(?: that)?) \S|^(?:please )?make a note:? \S'
+      - '^(?:你|也)?帮我记(?:着|住|下来?|一下)(?:[，,：:]|这个[，,：:])\s?.{4}'
+      - '^(?:please )?(?:put|write|add) (?:this|that|it) (?:in|into|to|down in) your (?:notes|memory)[:,]? ?\S|^you (?:need to|should|must|have to) know (?:that |: ?)\S|^(?:please )?keep in mind,? (?:we|our|the|all|i|every)\b'
+      - '^(?:给你)?(?:说一下|交代一下|补充一?下?)?背景[，,：:]\s?.{4}|^你要(?:记得|知道)(?!怎么|为什么|吗).{4}|^提醒(?:一下|你)?[：:]\s?.{4}'
     people:                 # who does what, as it is written: a name begins with a capital, or with a Chinese surname
       - '^(?!(?:The|This|That|It|He|She|They|We|You|Who|What|Which|Each|Every|No|My|Your|Our|An?|I|If|When|One|Root|Nobody|Everyone|Someone|React|Rust|Node|Java|Python|Go|Foo|Bar|Baz)\b)[A-Z][a-z]+(?: [A-Z][a-z]+)?(?: and [A-Z][a-z]+)? (?:owns? (?!an? |one |two |three |many |some |no )|(?:is|are) (?:now )?(?:in charge of |responsible for |on call\b|the (?:\w+ )?(?:owners?|reviewers?|maintainers?|lead|contact|designer)\b))'
       - '(?:^|[，,；;。])\s?(?:[\w·]{1,12}(?:由|现在由))?(?:[王李张刘陈杨赵黄周吴徐孙胡朱林何郭罗梁宋郑谢韩唐冯董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶阎余潘杜戴钟汪姜范姚谭廖邹熊陆郝孔崔康邱秦顾侯邵孟钱汤尹黎乔贺赖龚][\u4e00-\u9fff]{1,2}?|[小老阿][\u4e00-\u9fff]|[王李张刘陈杨赵黄周吴徐孙胡朱林何郭](?:总|工|哥|姐|经理|老师))(?:现在|以后|主要|来|在)?负责(?!人)\s?[\u4e00-\u9fffA-Za-z·]{2}'
       - '[\u4e00-\u9fff]{2,6}(?:现在|以后|改|都)归(?:[王李张刘陈杨赵黄周吴徐孙胡朱林何郭罗梁宋郑谢韩唐冯董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶余潘杜戴钟汪姜范姚谭廖邹熊陆郝孔崔康邱秦顾侯邵孟钱汤尹黎乔贺赖龚][\u4e00-\u9fff]{1,2}?|[小老阿][\u4e00-\u9fff])(?:管|负责|了)?(?=$|[，,])'
+      - '\b(?:[Tt]he|[Oo]ur|[Mm]y) (?:(?:main|biggest|new|current|only) )?(?:client|customer|vendor|sponsor|product owner|PO|PM|project manager|manager|boss|team ?lead|tech lead|CTO|CEO|designer|maintainer|contact(?: person)?|employer)(?: (?:for|on|of) [\w -]{1,20}?)? (?:is|are)(?: called| now)? (?!I\b|React|Vue|Next|Angular|Python|Node|Java|Type|Flutter|Swift|Go\b|Rust|Svelte|Redis|OK\b|HTTP)[A-Z][\w&-]+'
+      - '(?:甲方|供应商|(?:后端|前端|测试|运维|产品|技术)老大|负责人|对接人|联系人|产品经理|项目经理|技术负责人|组长|owner|PM)(?:现在|以后)?(?:是|叫|换成了?|改成了?)\s?(?![谁什哪不个一这那你我他她要说在没空])(?!root|www|nobody)[\u4e00-\u9fffA-Za-z·]{2,12}?了?(?=$|[，,。；;（(])'
+      - '(?:^|[,;] |\b(?:and|btw|fyi|but) )(?!(?:The|This|That|It|He|She|They|We|You|Who|What|Which|Each|Every|No|My|Your|Our|An?|I|If|When|One|Root|Nobody|Everyone|Someone|React|Rust|Node|Java|Python|Go|Foo|Bar|Baz|Docker|Redis|Postgres|Vue|Git|Django|Flask|Rails|Type|Every|All|Some)\b)[A-Z][a-z]+(?: [A-Z][a-z]+)? (?:(?:now |still |usually )?(?:owns|leads|maintains|looks after|takes care of|(?:runs|handles|manages) (?=(?:the|our) (?!tests?\b|script|server|command)|all (?:the|our)|releases\b|deploy|infra|ops\b|support\b|billing\b|payments?\b|translations\b|security\b|hiring\b)) ?(?!an? |one |two |three |many |some |no |it\b|this\b|that\b|them\b)|is (?:now )?(?:our|the new|my) (?:[\w-]+ ){0,2}(?:DBA|dba|designer|lead|manager|boss|CTO|cto|CEO|ceo|PM|pm|PO|contact|developer|dev|engineer|tester|admin|sysadmin|owner|client|customer|accountant|lawyer|reviewer|maintainer|architect|analyst|intern)\b|(?:has )?(?:joined|left) (?:the|our) (?:\w+ )?(?:team|company|project)|left (?:in [A-Z]|last (?:week|month|year)|us\b))'
+      - '(?:^|[，,；;。])\s?[小老][王李张刘陈杨赵黄周吴徐孙胡朱林何郭罗梁宋郑谢韩唐冯董程曹袁邓许沈曾彭吕苏卢蒋蔡丁魏](?:管|负责|在管|主管|对接|带|维护)(?!理论|不)[\u4e00-\u9fffA-Za-z]{2}'
+      - '^[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+ (?:is|comes from|lives in|is read from|points to|defaults to|must be|has to be) (?!not\b|missing|empty|undefined|set\b|wrong|unset|null|None)\S'
+      - '^(?:btw |so )?[A-Z][a-z]+ is the only (?:one|person)\b|^(?:[Aa]sk|[Cc]ontact|[Pp]ing|[Tt]alk to) (?!Google|Stack|Chat|Claude|Copilot|Gemini)[A-Z][a-z]+ (?:about|for|regarding|if it(?:''s| is))\b'
+    standing:               # how a thing is for good, where what follows is something specific: a name, a number, a path
+      - '^(?!(?:for|in|on|at|with|to|from|by|when|while|after|before|as|use|set|make|put|move|change|add|fix|check|see|is|are|not|no|what|this|that|these|those|some|your|their|his|her|there|here|it|i|you|he|she|they|looks?|please|can|could|run|update|write|create|build|delete|remove|let|which|who|where|how|why|do|does|did|maybe|give|show|open|try|read|keep|start|stop|only|one|a|an)\b)(?:(?:the|our|all|all our|every|each|my|\d+% of (?:the|our)) )?(?:[\w''-]+ ){0,3}?{thing}(?: (?:of|for|on|in|to) (?:the |our )?[\w-]+(?: [\w-]+)?| per \w+)? (?:(?:is|are|''s)(?: now| all| always| only| mostly| currently| usually| called| named| written in| built (?:with|on|in)| based (?:on|in)| hosted (?:on|at|in|by)| deployed (?:to|on|via)| stored (?:in|as|on)| kept (?:in|for)| owned by| maintained by| managed (?:by|with|in)| handled by| exposed (?:on|at)| served (?:from|by)| cut from| branched off| generated (?:by|from)| limited to| behind| under)*|lives? (?:in|on|at|under)|runs? (?:on|in|under|at|inside|behind|until|till)|sits? (?:in|on|at|behind)|uses?|comes? from|goes? (?:through|via|to|into|live|away)|belongs? to|speaks?|targets?|starts? on|begins?(?: on| in)?|ends? (?:on|in)|launches (?:on|in)|expires? (?:on|in)|needs?|requires?|takes? (?:only )?|accepts? only|supports? only|only supports?) '
+      - '^(?:[^，,]{0,4}[，,])?(?:我们的?|咱们的?|公司的?|所有|目前|现在|线上|生产|测试|客户那边|客户)?\s?[\w\u4e00-\u9fff ]{0,8}?{thing}(?:[的\w\u4e00-\u9fff ]{0,6}?)(?:(?:都|现在|目前|主要|默认|一般|统一|就|只|也|全部)?(?:用的是|用的|设的是|跑在|放在|存在|部署在|挂在|托管在|位于|写在|在|是|叫|走|用|归|由|存|打|只能用|最低|最大|最多))(?!\s?[什哪啥谁吗怎多])'
+    unsteady:               # a veto of all that is loose: how it is only now, what is wrong, and what is to be done about it
+      - '\b(?:today(?!''s)|tonight|tomorrow|right now|at the moment|for now|yet|again|still|this time|first$|broken|down|slow|slower|stuck|wrong|weird|missing|empty|failing|fail\w*|errors?(?! messages?\b| handling\b| codes?\b)|exception|bug|buggy|typo|crash\w*|null|none|undefined|nan|true|false|pending|here(?! on\b)|loop|line|page|button|screenshot|http|404|500|502|503|root|fixtures?|mock\w*|dummy|hang\w*|fixed|haha|lol|screwed|annoy\w*)\b|\d\s?%|\b(?:is|are|all) (?:red|green)\b|\b(?:is|are|see|shown|code) (?:above|below)\b|\b(?:above|below)$|\bis at \d+ |\bbut\b.*\b(?:expects?|says|shows|returns|gets)\b'
+      - '\b\d+ (?:errors?|warnings?|failures?|failing|tests?|commits?|lines?|files?|issues?|items?|rows?|results?)\b|\b\d+ (?:years?|months?|weeks?|days?|hours?|minutes?) (?:old|ago|behind|ahead|late|long|off)\b|\bat \d{3,}$|\b(?:is|are) [\d.]+ ?(?:mb|gb|kb|ms|s|sec|seconds?|minutes?)\b'
+      - '(?:[,;]| so| and) (?:compress|fix|change|please (?!follow|keep|remember|note|use|always|never|do)|can you|could|move|remove|clean|why|you (?:can|should|must|need)|now|just (?:mark|do|fix|use|tell|show|make|the))\b|\bin (?:this|the|my) (?:story|tutorial|exercise|homework|example)\b|\b(?:this|that|these|those|the (?:last|other|first|second|same)) (?:file|one|function|line|page|bug|error|test|branch|part|step|class|component|case|run|build|thing|message|commit|time)\b'
+      - '报错|错误|异常|不行|起不来|有问题|冲突|卡死|太慢|第\s?\d|吗$|空的|乱码|白屏|明天|今天(?!起)|刚才|现在就|又|[里中]是|(?<!之)所以|null|(?:这|那)(?:个|段|行|里|次)(?:bug|报错|错|函数|页面|按钮|变量|文件|测试|问题|数据|方法)|[，,]\s?(?:改(?:一下|成|掉|下|好|为)|你|把|帮|修|删|加个|压|但|可是|怎么|为什么|应该|先)|一下$|删掉|^(?:新?建|创建|加|写|做|开|拉|起|配)(?!议|载)'
+    incident:               # what broke, and why: a lesson, though it went wrong
+      - '\b(?:the |our )?root cause (?:was|turned out to be) (?!un|not\b|me\b|my\b)\S|\b(?:prod(?:uction)?|staging|the (?:site|api|app|db|database|cluster|server|service))(?: \w+)? (?:went down|was down|was offline|had an outage|fell over)\b[^.]{0,50}?\b(?:because|due to|caused by|for (?:\d|an hour|half))'
+      - '\bwe(?:''ve)? had (?:the same|this exact|a similar|that) (?:bug|issue|problem|outage|incident) (?:in|with|on|last|back)\b|^the fix (?:back then )?was an? \S'
+      - '(?:线上|生产|昨天|昨晚|昨夜|上周|上次|凌晨)[^，,]{0,16}(?:挂了|宕机|故障|崩了|oom|雪崩|瘫痪|不可用)[^。]{0,24}?(?:原因是|因为|由于|导致)'
+      - '(?:上次|昨天|昨晚|上周|之前)[^，,]{0,14}(?:查|找|定位)(?:出来|到)了[，,：:]?\s?(?:原因|根因)?(?:是|：)\s?\S{4}|(?:root cause|根因|根本原因)\s?(?:是|就是|在于|：)\s?(?!什么|啥|哪)\S{4}'
+      - '\bwe (?:had an? (?:outage|incident|breach|data loss)|lost (?:a day|an hour|\w+ (?:days|hours)|data)|leaked|missed) (?!.*\b(?:test|mock))[^.]{0,60}?(?:on the \d|on (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b|in (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b|last (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|because|when)'
+      - '\bthe (?:[\w-]+ ){0,2}?(?:leak|outage|crash|deadlock|incident|slowdown|data loss|downtime) (?:was|turned out to be) (?:caused by|due to|because(?: of)?) (?!me\b|my\b|a typo\b)\S'
+      - '^(?:last (?:week|month|year|spring|summer|autumn|winter)|in (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b)[^.]{2,50} (?:expired|failed|broke|went down|ran out|crashed|was lost|got hacked|was leaked)\b'
+      - '\bv?\d+\.\d+[\d.]*\b[^.]{0,60}\b(?:rolled (?:it |that )?back|roll (?:it |that )?back|yanked)\b|\d+\.\d+[\d.]*\s?[^。]{0,20}(?:回滚|回退|rollback)(?:到|了)'
+      - '^(?!.*(?:又|bug))[^。？]{0,12}(?:上个?月|上周[一二三四五六日天末]?|去年|\d{1,2}\s?月)[^。？]{0,20}(?:断电|宕机|故障|挂了|丢了|泄露|过期|被攻击|事故|中断|停服)'
+      - '(?:之前|上次|上周|上个?月|去年)(?:那个|的)?[^，,]{0,8}(?:死锁|泄漏|泄露|oom|超时|故障|事故|卡顿|丢数据|崩溃)[^，,]{0,4}(?:是因为|是由于|是由|原因是)\S{4}'
+      - '(?:国庆|五一|春节|元旦|周[一二三四五六日天])[^。？]{0,16}(?:断电|停电|宕机|故障|挂了|丢了|泄露|被攻击|事故|中断|停服)|^v?\d+\.\d[^。]{0,20}(?:下架了?|撤回|召回)|上个?版本[^，,]{2,12}[，,]\s?是[^，,]{2,14}(?:没|导致|问题|引起)'
+      - '\bgot hacked\b|\bon (?:mon|tues|wednes|thurs|fri|satur|sun)day [^.]{2,40}\b(?:was|were) (?:down|blocked|offline|unavailable|stuck) for\b'
     passing:                # a veto: what is tried, supposed, or said of this very piece of code
-      - '试试|试一下|试下|\d\s?看看|看看效果|看下效果|看效果|跑一下|跑跑看|(?:再|先)跑|临时(?:用|改|把|设|换|调)|为例|假数据|哈哈|搞笑|忘了是|分支在\s?\S+\s?上'
-      - '\b(?:lol|haha|for an? (?:second|moment|minute)|but it should|there$|imagine|pretend|let''s say|say we|suppose|temporarily|accidentally|by mis(?:take|hap)|for some reason|try again|(?:and|to) see (?:if|what|how|whether)|and see$|and try|just for (?:now|testing|fun|today)|(?:i|we) forgot|tests? (?:pass|fail|are (?:green|red))|and (?:it|that|then)(?: \w+)? (?:fails|works|broke|crashe[sd]|died|failed)|(?:an?|the) (?:cat|dog|car|house|pet|baby)|(?:my|a) (?:friend|brother|sister|neighbou?r|colleague|cousin|buddy)(?:''s)?)\b'
+      - '试试|试一下|试下|\d\s?看看|看看效果|看下效果|看效果|跑一下|跑跑看|(?<![前都]要)(?:再|先)跑|临时(?:用|改|把|设|换|调)|为例|假数据|哈哈|搞笑|忘了是|分支在\s?\S+\s?上'
+      - '\b(?:lol|haha|for an? (?:second|moment|minute)|but it should|there$|imagine|pretend|let''s say|say we|suppose|temporarily|accidentally|by mis(?:take|hap)|for some reason|try again|(?:and|to) see (?:if|what|how|whether)|and see$|and try|just for (?:now|testing|fun|today)|(?:i|we) forgot|tests? (?:pass|fail|are (?:green|red))|and (?:it|that|then)(?: \w+)? (?:fails|works|broke|crashe[sd]|died|failed)|(?:an?|the) (?:cat|dog|car|house|pet|baby)|^in (?:this|the|my) (?:exercise|homework|assignment|tutorial|game|story|kata|puzzle|interview|quiz)\b.*|(?:my|a) (?:friend|brother|sister|neighbou?r|colleague|cousin|buddy)(?:''s)?)\b'
       - '\bfor (?:this|the) (?:\w+ )?(?:test|run|demo|example|case|moment|experiment)(?: only| run| case)?(?=$|[,.])|\bfor this \w+ only\b|\bin (?:this|the) (?:\w+ )?(?:test|example|snippet|loop|screenshot|video|demo|story)(?=$|[,.])|\b(?:just|only) (?:this once|this time|once)\b'
       - '\b(?:the|my|our) next (?:file|line|test|step|one|item|task|ticket|part|section|page|question|topic|function|commit|issue|point)\b|\b(?:on )?line \d|\bthe (?:wrong|failing|broken|first|second|third|last|other) (?:one|file|commit|branch|build|test|version|variant|option|approach|fix|solution|idea|suggestion|trick|line|step|image|column|row|page|argument|parameter)\b|\b(?:let''s|we''ll|i''ll) .{0,60}\b(?:here|in this (?:file|function|class|method|component|loop|test))(?=$|[,.])'
     mishap:                 # a veto of settings and events: it went wrong
@@ -2686,8 +2862,8 @@ digest:
       - '(?:^|[.!?,;:(—-] ?|\b(?:please|pls|can you|could you|would you|will you|and|then|now|just|help me|you to|me|want you to|need you to|first|also) )(?:translate|summari[sz]e|sum up|proof-?read|paraphrase|rephrase|rewrite|reword|polish|shorten|(?:fix|correct|improve) (?:the )?(?:grammar|wording|spelling)|reply to (?!me\b|us\b|users\b)|respond to (?!me\b|us\b|users\b)|draft a (?:reply|response))\b[^.!?]{0,30}(?:\b(?:this|that|it|above|these)\b|[.!?]?\s*$)'
       - '(?:翻译|润色|改写|校对|总结|概括|整理)[^。！？]{0,8}(?:上面|以上|这[段封份句篇个些])|(?:上面|以上|这[段封份句篇])[^。！？]{0,10}(?:翻译|译成|润色|改写|校对|总结|概括|整理|回复)'
     slip:                   # how a correction begins: "sorry, I meant 8082", 不对，…
-      - '^(?:(?:no|nope|wait|hold on|hang on|actually|sorry|oops|ah|oh|hm+|well|my (?:bad|mistake)|correction|wrong|that''s wrong|that is wrong|that was wrong|not quite|i misspoke|i was wrong|typo|pardon|small correction)(?:\s*(?:[,.:;!—-]+|$)\s*)|(?:sorry|actually|wait|oops)\s+(?=(?:i meant?|it|that|the|we|let''s|use|make|no|sorry|wait)\b)){1,4}'
-      - '^(?:(?:不对|不是的|错了|(?:我)?(?:刚才?)?(?:说|写|打|记|搞|弄|看)错了|等等|等一下|等下|抱歉|不好意思|更正一?下?|纠正一?下?|口误|手误|笔误|哦不|啊不|不不|不|其实|准确地?说)(?:\s*[，,：:；;！!—]\s*|\s+|$)){1,4}'
+      - '^(?:(?:no|nope|wait|hold on|hang on|actually|sorry|oops|ah|oh|hm+|well|my (?:bad|mistake)|correction|wrong|that''s wrong|that is wrong|that was wrong|not quite|i misspoke|i mixed (?:that|this|it|them) up|i was wrong|typo|pardon|small correction)(?:\s*(?:[,.:;!—-]+|$)\s*)|(?:sorry|actually|wait|oops)\s+(?=(?:i meant?|it|that|the|we|let''s|use|make|no|sorry|wait)\b)){1,4}'
+      - '^(?:(?:不对|不是的|错了|(?:我)?(?:刚才?)?(?:说|写|打|记|搞|弄|看)[错混]了|等等|等一下|等下|抱歉|不好意思|更正一?下?|纠正一?下?|口误|手误|笔误|哦不|啊不|不不|不|其实|准确地?说)(?:\s*[，,：:；;！!—]\s*|\s+|$)){1,4}'
     withdrawn:              # the last fact is taken back
       - '^(?:scratch|strike|cancel|disregard|ignore|undo|drop) (?:that|what i (?:just )?said)\b(?=\s*(?:$|[,.;:!—-]))|^never ?mind that\b|^forget (?:it|that|about (?:it|that)|what(?:ever)? i (?:just )?said)(?=\s*(?:$|[,.;:!—-]))'
       - '^on second thoughts?\b|^i(?:''ve)? changed my mind\b|^i take (?:that|it) back\b|^we(?:''ve)? changed our minds?\b'
@@ -2700,6 +2876,7 @@ digest:
       - '^(?:改)?用\s?(?![这那它])[a-z·][\w.+#·-]*(?:吧|做[\w-]{1,12})?$'
       - '^(?:please )?(?:use (?!the\b|an?\b|this\b|that\b|it\b|my\b|your\b|\d)[\w.+#·-]+(?: for [\w -]{1,30})?,? (?:not|instead of|rather than)|don''t use (?!the\b|an?\b|this\b|that\b|it\b|\d)[\w.+#·-]+, use) (?!the\b|an?\b|this\b|that\b|it\b|just\b|only\b|\d)[\w.+#·-]+(?=$|[,.;:]| for\b)'
       - '^(?!这里|此处|这行|那里)[^，,]{0,10}?(?:用\s?[a-z·][\w.+#·-]*[，,]\s?而?(?:不是|不用|不要用|别用)|(?:不用|别用|不要用|不是)\s?[a-z·][\w.+#·-]*[，,]\s?(?:而是|改用|用|是))\s?[a-z·]'
+      - '^用的?是\s?[a-z·][\w.+#·-]*'
     named:                  # a proposal, where what follows is a name: "I'd recommend ArgoCD"
       - '\bi(?:''d| would)? (?:recommend|suggest|propose|go (?:with|for)|pick|choose) (?=\S)(?!you\b|we\b|that\b|to\b|i\b)'
       - '(?:建议|推荐)\s*(?=[a-z0-9·])'
@@ -2897,7 +3074,7 @@ def settings_template() -> str:
 
 _LEFT_OUT = frozenset(("suspicion", "deduplication", "conflicts", "graph", "stop_words", "irregular", "whatever", "question_words",
                        "answer_types", "changed", "corrects", "replaced", "traditional", "function_characters", "roles", "labels",
-                       "nouns", "words", "signs", *_UNUSED))
+                       "nouns", "things", "words", "signs", *_UNUSED))
 
 
 class ShippedRule(dict[str, object]):
@@ -11113,6 +11290,11 @@ def _maker(where: str, kind: str, kinds: Mapping[str, Any]) -> Any:
 #   future                                anywhere, for events only
 #   passing (a sign)                      anywhere in the sentence
 #   mishap (a sign)                       anywhere, for settings and events only
+#   unsteady (a sign)                     anywhere, for loose signs and `standing` only
+#
+# Where no sign is found a loose one may be (`loose_decision` …), which needs a steady sentence: nothing that is broken, only so for
+# now, or to be done about it.  So does how a thing is for good ("the api lives on Fly.io", `standing`), and what follows must be
+# specific: a name, a number, a path.  What broke counts with the reason for it (`incident`), though it is a mishap.
 #
 # What follows a `pasted` opening ("translate this:") is not the user's, nor what looks copied from a diff, a log or a chat.
 # A turn with a `private` sign counts for nothing, nor does the answer to it, nor the turn before or after that it speaks of.
@@ -11189,6 +11371,10 @@ _ONLY_VALUE = (r"(?i)(?:(?:it|that)(?:'s| is| should be)|i meant?|should be|make
                r"\s*(?:the )?(?:port |version |端口|版本)?[`'\"]?(?P<new>\d[\w.:%-]*"
                r"(?: ?(?:[a-z]{1,8}|秒|毫秒|分钟|小时|天|个月?|次|万|月|日))?|[A-Z][\w.+#-]*)[`'\"]?"
                r"\s*(?:,? ?i mean|才对|instead|actually)?[\s,，.!。]*")
+# What follows within a few words is a name, a number, a path, or something quoted.
+_SPECIFIC = (r"(?:(?:an?|the|our|at|in|on|to|from|by|with|of|for|under|behind|via|through|called|named|version|port|about|least"
+             r"|only|always|now|written|based|end|[<>=]+) ){0,4}(?:[a-z][\w'-]* )?(?:[<>=]+ )?"
+             r"[`'\"]?(?:\d|[A-Z]\w|[\w-]*[./_@][\w/*]|[`:·])|(?<=[\u4e00-\u9fff])[\u4e00-\u9fff ]{0,6}[A-Za-z0-9·`“]")
 _REACH = 4            # so many times `digest.length` are read of one sentence
 _DIGEST_PROMPT = (
     "从对话中提取日后仍有用的事实：用户的决定、偏好、配置、项目进展、已发生的事件。只取用户说过或明确同意的；"
@@ -11385,10 +11571,10 @@ def _foremost(facts: list[Fact], limit: int | None) -> list[Fact]:
     return [facts[at] for at in sorted(best)]
 
 
-def _sign_pattern(kind: str, signs: list[str], noun: str) -> re.Pattern[str]:
+def _sign_pattern(kind: str, signs: list[str], noun: str, thing: str) -> re.Pattern[str]:
     """The signs of a kind as one pattern; a ConfigError names one that is none."""
     try:
-        return _pattern("|".join(signs).replace("{noun}", noun))
+        return _pattern("|".join(signs).replace("{noun}", noun).replace("{thing}", thing))
     except (re.error, TypeError) as fault:
         raise ConfigError(f"digest.signs.{kind} holds what is no regular expression: {fault}", "quote each with '…'") from None
 
@@ -11398,13 +11584,13 @@ class RuleDigester:
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         settings = settings or shipped("digest")
-        words, noun = settings["words"], f"(?:{_phrases(settings['nouns'])})"
+        words, noun, thing = settings["words"], *(f"(?:{_phrases(settings[name])})" for name in ("nouns", "things"))
         self._most, self._length, self._importance = settings["max"], settings["length"], settings["importance"]
         self._reach = _REACH * self._length
         self._has = {kind: _pattern(_phrases(listed)) for kind, listed in words.items()}
         self._veto = _pattern("|".join(_phrases(words[k]) for k in ("question", "condition", "pending", "revoked")))
         self._early = _pattern("|".join(_phrases(words[k]) for k in ("hypothetical", "reported")))
-        self._signs = {kind: _sign_pattern(kind, signs, noun) for kind, signs in settings["signs"].items()}
+        self._signs = {kind: _sign_pattern(kind, signs, noun, thing) for kind, signs in settings["signs"].items()}
         self._kind_of = {word.lower(): kind for kind, listed in settings["labels"].items() for word in listed}
         self._role_of = {word.lower(): role for role, listed in settings["roles"].items() for word in listed}
         self._label = _pattern(rf"([^\s:：，,。(（=·a-z]{{0,10}}?|(?:[a-z]+ ){{0,2}})({_phrases(self._kind_of)})"
@@ -11618,8 +11804,22 @@ class RuleDigester:
         for kind in _FACT_KINDS:
             if sign := self._signs[kind].search(said.masked, 0, self._reach):
                 return self._fact(kind, "", self._standing(said, sign, kind), sign.start())
+        return self._loosely(said)
+
+    def _loosely(self, said: _Statement) -> Fact | None:
+        """What a sentence tells in looser words, who does what, what broke and why, how a thing is for good."""
+        steady = not self._signs["unsteady"].search(said.masked, 0, self._reach)
+        for kind in _FACT_KINDS if steady else ("general",):                 # what is asked to be kept, anyway
+            sign = self._signs[f"loose_{kind}"].search(said.masked, 0, self._reach)
+            if sign and (fact := self._fact(kind, "", self._standing(said, sign, kind), sign.start())):
+                return fact
         if sign := self._signs["people"].search(said.text, 0, self._reach):
             return self._fact("project", "", self._standing(said, sign, "project"), sign.start())
+        if sign := self._signs["incident"].search(said.masked, 0, self._reach):
+            return self._fact("event", "", self._standing(said, sign, "incident"), sign.start())
+        sign = self._signs["standing"].match(said.masked, 0, self._reach) if steady else None
+        if sign and _pattern(_SPECIFIC).match(said.text, sign.end()):
+            return self._fact("project", "", self._standing(said, sign, "config"), sign.start())
         setting = self._value.match(said.masked)
         return self._fact("config", "", said.text) if setting and self._worth(said) else None
 

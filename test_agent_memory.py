@@ -5327,6 +5327,73 @@ class NaturalSentences(unittest.TestCase):
             with self.subTest(sentence):
                 self.assertEqual(found(f"User: {sentence}"), [])
 
+    LOOSELY = {
+        "decision": [
+            "after a week of this I think we just go with NATS", "we dropped Selenium, it was flaky",
+            "we ended up with Traefik", "we keep the old parser until 3.0", "let's skip offline mode until after the beta",
+            "we want to get rid of Gulp", "from today's meeting: the scheduler gets its own repo",
+            "客户端还是不上 Flutter 了", "报表那块定下来了：Superset", "第一版不做权限", "我们最后选了 Quarkus",
+            "监控接 Prometheus，不上 Zabbix", "选型定了，后端 Java，前端 Angular"],
+        "preference": [
+            "keep your replies short", "please answer in Dutch", "ask me before deleting any files", "avoid global variables",
+            "I'd rather you asked before upgrading libraries", "in shell scripts always use long options",
+            "don't rename columns unless I ask", "run the formatter before each commit",
+            "follow the existing naming conventions", "never push without asking me", "my name's Ottilie",
+            "I'm a frontend developer", "老规矩，发布前先打标签", "请不要自动提交", "一个函数别超过 40 行",
+            "合并之前一定要先跟同事打招呼", "涉及支付的改动务必问我", "回答简洁一些", "优先用标准库", "我是做数据的"],
+        "config": [
+            "all backups are stored in /srv/vault", "you can find the runbooks in ops/runbooks",
+            "the export job runs every night", "staging server is at stg.heron.example", "python is pinned to 3.11.4",
+            "证书放在 /etc/ssl/heron", "审计日志保留 400 天", "对账任务每天早上五点执行", "Go 版本锁定在 1.22",
+            "队列名叫 heron-jobs", "打包用 make dist", "上传最大 50M"],
+        "project": [
+            "the backend is written in Elixir", "our office is in Ghent", "invoices are kept for ten years in S3",
+            "we sell to hospitals", "the ledger must never be edited by hand", "we prefix all tables with hr_",
+            "the beta needs to be out by March", "the person to ask about Kafka is Bea", "Our client is Noordzee Logistics",
+            "Milo maintains the parser", "TAX_MODE comes from the settings service",
+            "deploys are frozen until the audit is over", "we have about 400 customers", "生产环境禁止直接改表",
+            "必须两个人签字才能上线", "国庆前必须完成迁移", "我们公司用的是企业微信", "我们团队一共 6 个人",
+            "客户要求日志至少保留一年", "文档都在语雀上", "项目经理是田蕊", "验收在下个月", "主键用的是 UUID"],
+        "event": [
+            "the root cause was a stale DNS entry", "prod was down for 40 minutes because the disk was full",
+            "last month the domain expired", "昨晚服务挂了，原因是连接池耗尽", "上个月机房断电，丢了一小时订单",
+            "4.2 is out since yesterday"],
+        "general": [
+            "don't forget: tenants share one database", "refunds are manual, keep that in mind", "帮我记着，房租合同五月续签",
+            "remember, the finance team is off in August", "for later: the old logo is still allowed"],
+    }
+    NOT_LOOSELY = [
+        "we go with what you have", "we keep getting timeouts", "we dropped the table", "we ended up with an error",
+        "let's do lunch", "the error stays", "还是不行了", "我们选了半天", "时间定了吗", "方案定了你再写",
+        "keep the names short in this one", "don't push commits, I'm still rebasing", "ask me if it fails",
+        "avoid the second loop", "after each step it crashes", "follow the steps above", "I'm a bit lost",
+        "I live in fear of this", "never mind without the tests", "提交之前都好好的", "所有接口都不能用了",
+        "回答短一点，这个太长了", "我是说第二个", "尽量快点", "the logs are in the terminal", "the file is at /tmp/x.log",
+        "you will find a bug in src/a.py", "写个每天凌晨跑的脚本", "脚本每 5 分钟执行一次就卡死", "日志里端口 8080 报错",
+        "新建一个队列叫 jobs", "the backend is broken", "the database has 14 tables", "the queue is at 900 messages",
+        "the images are 4 MB each, compress them", "the app is slow", "our error is from axios", "every commit is red",
+        "we deploy and pray", "we use axios for one call", "the server is on port 3000 but the proxy expects 3001",
+        "The owner is root on that file", "Julia is our cat", "Max left a comment", "the tests must never be slow again",
+        "必须刷新才能看到", "任何人都打不开这个页面", "我们这里用 map", "the root cause was me", "the api is down",
+        "原因是我没装依赖", "上周的 bug 又挂了", "remember to commit", "note the missing comma", "don't forget the imports",
+        "改这个函数的时候注意", "the other team uses Kafka", "in this homework the server is on AWS",
+    ]
+
+    def test_looser_words_count_where_nothing_is_unsteady(self) -> None:
+        for kind, sentences in self.LOOSELY.items():
+            for sentence in sentences:
+                with self.subTest(sentence):
+                    self.assertEqual(found(f"User: {sentence}"), [(kind, sentence)])
+        for sentence in self.NOT_LOOSELY:
+            with self.subTest(sentence):
+                self.assertEqual(found(f"User: {sentence}"), [])
+
+    def test_how_a_thing_is_for_good_needs_something_specific(self) -> None:
+        for said, kept in [("the cache lives on Heron", 1), ("the cache lives on", 0), ("the api is Go, please fix the types", 0),
+                           ("网关跑在 K3s 上", 1), ("网关跑在那边", 0), ("the worker is on Node 20 right now", 0)]:
+            with self.subTest(said):
+                self.assertEqual(len(found(f"User: {said}")), kept)
+
     def test_what_a_sentence_only_opens_with_is_left_out(self) -> None:
         self.assertEqual(found("User: and remember my timezone is Asia/Shanghai"),
                          [("preference", "remember my timezone is Asia/Shanghai")])

@@ -5333,31 +5333,38 @@ class NaturalSentences(unittest.TestCase):
             "we ended up with Traefik", "we keep the old parser until 3.0", "let's skip offline mode until after the beta",
             "we want to get rid of Gulp", "from today's meeting: the scheduler gets its own repo",
             "客户端还是不上 Flutter 了", "报表那块定下来了：Superset", "第一版不做权限", "我们最后选了 Quarkus",
-            "监控接 Prometheus，不上 Zabbix", "选型定了，后端 Java，前端 Angular"],
+            "监控接 Prometheus，不上 Zabbix", "选型定了，后端 Java，前端 Angular", "I want us to write ADRs",
+            "the SOAP api will be removed in June"],
         "preference": [
-            "keep your replies short", "please answer in Dutch", "ask me before deleting any files", "avoid global variables",
-            "I'd rather you asked before upgrading libraries", "in shell scripts always use long options",
-            "don't rename columns unless I ask", "run the formatter before each commit",
-            "follow the existing naming conventions", "never push without asking me", "my name's Ottilie",
-            "I'm a frontend developer", "老规矩，发布前先打标签", "请不要自动提交", "一个函数别超过 40 行",
-            "合并之前一定要先跟同事打招呼", "涉及支付的改动务必问我", "回答简洁一些", "优先用标准库", "我是做数据的"],
+            "注释都写英文", "keep your replies short", "please answer in Dutch", "ask me before deleting any files",
+            "avoid global variables", "I'd rather you asked before upgrading libraries",
+            "in shell scripts always use long options", "don't rename columns unless I ask",
+            "run the formatter before each commit", "follow the existing naming conventions", "never push without asking me",
+            "my name's Ottilie", "I'm a frontend developer", "老规矩，发布前先打标签", "请不要自动提交",
+            "一个函数别超过 40 行", "合并之前一定要先跟同事打招呼", "涉及支付的改动务必问我", "回答简洁一些", "优先用标准库",
+            "我是做数据的", "use kebab-case for css classes", "reply with a diff only",
+            "keep the schema backwards compatible"],
         "config": [
             "all backups are stored in /srv/vault", "you can find the runbooks in ops/runbooks",
             "the export job runs every night", "staging server is at stg.heron.example", "python is pinned to 3.11.4",
             "证书放在 /etc/ssl/heron", "审计日志保留 400 天", "对账任务每天早上五点执行", "Go 版本锁定在 1.22",
-            "队列名叫 heron-jobs", "打包用 make dist", "上传最大 50M"],
+            "队列名叫 heron-jobs", "打包用 make dist", "上传最大 50M", "接口走 /internal/v2", "覆盖率不低于 75",
+            "默认时区是东八区"],
         "project": [
-            "the backend is written in Elixir", "our office is in Ghent", "invoices are kept for ten years in S3",
-            "we sell to hospitals", "the ledger must never be edited by hand", "we prefix all tables with hr_",
-            "the beta needs to be out by March", "the person to ask about Kafka is Bea", "Our client is Noordzee Logistics",
-            "Milo maintains the parser", "TAX_MODE comes from the settings service",
+            "merges need two reviews", "the app has to work on tablets", "改权限必须走审批", "the books must never have gaps",
+            "老板说了，所有报表必须脱敏", "设计稿放在蓝湖上", "the backend is written in Elixir", "our office is in Ghent",
+            "invoices are kept for ten years in S3", "we sell to hospitals", "the ledger must never be edited by hand",
+            "we prefix all tables with hr_", "the beta needs to be out by March", "the person to ask about Kafka is Bea",
+            "Our client is Noordzee Logistics", "Milo maintains the parser", "TAX_MODE comes from the settings service",
             "deploys are frozen until the audit is over", "we have about 400 customers", "生产环境禁止直接改表",
             "必须两个人签字才能上线", "国庆前必须完成迁移", "我们公司用的是企业微信", "我们团队一共 6 个人",
-            "客户要求日志至少保留一年", "文档都在语雀上", "项目经理是田蕊", "验收在下个月", "主键用的是 UUID"],
+            "客户要求日志至少保留一年", "文档都在语雀上", "项目经理是田蕊", "验收在下个月", "主键用的是 UUID",
+            "we host the demo on Scaleway", "emails are sent with Mailgun", "JDK 21 is the minimum", "不再支持 IE",
+            "我们不用 Nginx，直接 Caddy"],
         "event": [
             "the root cause was a stale DNS entry", "prod was down for 40 minutes because the disk was full",
             "last month the domain expired", "昨晚服务挂了，原因是连接池耗尽", "上个月机房断电，丢了一小时订单",
-            "4.2 is out since yesterday"],
+            "4.2 is out since yesterday", "the gateway was rewritten in Rust last spring"],
         "general": [
             "don't forget: tenants share one database", "refunds are manual, keep that in mind", "帮我记着，房租合同五月续签",
             "remember, the finance team is off in August", "for later: the old logo is still allowed"],
@@ -5377,6 +5384,7 @@ class NaturalSentences(unittest.TestCase):
         "必须刷新才能看到", "任何人都打不开这个页面", "我们这里用 map", "the root cause was me", "the api is down",
         "原因是我没装依赖", "上周的 bug 又挂了", "remember to commit", "note the missing comma", "don't forget the imports",
         "改这个函数的时候注意", "the other team uses Kafka", "in this homework the server is on AWS",
+        "keep the tests in sync here", "we store it in the loop", "the default value is 0", "this is the default",
     ]
 
     def test_looser_words_count_where_nothing_is_unsteady(self) -> None:
@@ -5512,6 +5520,11 @@ class NothingInvented(unittest.TestCase):
 
 class WhoSaidIt(unittest.TestCase):
     """The user decides; the assistant's words count when accepted, or when they report what happened."""
+
+    def test_a_name_that_the_yes_repeats_was_taken(self) -> None:
+        proposed = "Assistant: 数据不多，我建议 Polars。"
+        self.assertEqual(found(f"{proposed}\nUser: 好，就 Polars"), [("decision", "数据不多，我建议 Polars")])
+        self.assertEqual(found(f"{proposed}\nUser: 好，就这样跑一下"), [])
 
     def test_role_prefixes_of_every_kind(self) -> None:
         for user, assistant in [("用户: ", "助手: "), ("用户：", "助手："), ("User: ", "Assistant: "), ("Human: ", "AI: "),

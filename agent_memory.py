@@ -11820,18 +11820,18 @@ class RuleDigester:
 
     def _loosely(self, said: _Statement) -> Fact | None:
         """What a sentence tells in looser words, who does what, what broke and why, how a thing is for good."""
-        steady = not self._signs["unsteady"].search(said.masked, 0, self._reach)
-        for kind in _FACT_KINDS if steady else ("general",):                 # what is asked to be kept, anyway
+        for kind in _FACT_KINDS:
             sign = self._signs[f"loose_{kind}"].search(said.masked, 0, self._reach)
-            if sign and (fact := self._fact(kind, "", self._standing(said, sign, kind), sign.start())):
+            if sign and (fact := self._fact(kind, "", self._standing(said, sign, kind, loose=True), sign.start())):
                 return fact
         if sign := self._signs["people"].search(said.text, 0, self._reach):
             return self._fact("project", "", self._standing(said, sign, "project"), sign.start())
         if sign := self._signs["incident"].search(said.masked, 0, self._reach):
             return self._fact("event", "", self._standing(said, sign, "incident"), sign.start())
-        sign = self._signs["standing"].match(said.masked, 0, self._reach) if steady else None
-        if sign and _pattern(_SPECIFIC).match(said.text, sign.end()):
-            return self._fact("project", "", self._standing(said, sign, "config"), sign.start())
+        sign = self._signs["standing"].match(said.masked, 0, self._reach)
+        if sign and _pattern(_SPECIFIC).match(said.text, sign.end()) and (
+                fact := self._fact("project", "", self._standing(said, sign, "config", loose=True), sign.start())):
+            return fact
         setting = self._value.match(said.masked)
         return self._fact("config", "", said.text) if setting and self._worth(said) else None
 
@@ -11913,8 +11913,10 @@ class RuleDigester:
                     or self._has["valueless"].fullmatch(masked)
                     or said.kind == "decision" and self._has["pending"].search(masked))
 
-    def _standing(self, said: _Statement, sign: re.Match[str], kind: str) -> str:
+    def _standing(self, said: _Statement, sign: re.Match[str], kind: str, loose: bool = False) -> str:
         """As much of the sentence as no veto touches: all, up to a later request, or nothing."""
+        if loose and kind != "general" and self._signs["unsteady"].search(said.masked, 0, self._reach):
+            return ""                                    # what is asked to be kept is kept anyway
         masked = self._has["exempt"].sub(lambda found: "·" * len(found[0]), said.masked[:self._reach])
         if self._signs["passing"].search(masked) or kind in ("config", "event") and self._signs["mishap"].search(masked):
             return ""

@@ -11724,10 +11724,21 @@ class RuleDigester:
                         yield carried
                     else:
                         standing, under_heading = carried, line.heading and carried.kind in _LOOSE_KINDS
-                elif not line.heading:
-                    yield replace(part, kind=carried.kind, label=carried.label) if carried.label else part
+                elif carried.label or line.heading:
+                    yield from () if line.heading else (replace(part, kind=carried.kind, label=carried.label),)
+                elif head := self._head(part):
+                    standing = head
+                else:
+                    yield part
                 if part.end not in (";", "；"):
                     carried = _NO_STATEMENT
+
+    def _head(self, part: _Statement) -> _Statement | None:
+        """The label that "we agreed on the following:" is for the bullets below it."""
+        fact = self._own(part) if part.masked.endswith((":", "：")) else None
+        if not fact or fact.category not in _LOOSE_KINDS:
+            return None
+        return _Statement("", "", "", fact.category, part.text if part.text.endswith("：") else f"{part.text} ")
 
     def _labelled(self, part: _Statement, label: re.Match[str]) -> _Statement:
         """The value of a label; nothing when the words before it take it back."""

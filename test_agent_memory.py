@@ -5254,6 +5254,18 @@ class LabelledLines(unittest.TestCase):
         self.assertEqual(found("决定：\n- 只支持 3.11\n- 单文件\n\n闲聊一句\n- 无关"),
                          [("decision", "决定：只支持 3.11"), ("decision", "决定：单文件")])
 
+    def test_a_sentence_that_announces_decisions_is_the_label_of_the_bullets_below_it(self) -> None:
+        self.assertEqual(found("here's the plan we agreed on:\n- keep the monolith until Q3\n- no GraphQL\n\nnow rename foo.py"),
+                         [("decision", "here's the plan we agreed on: keep the monolith until Q3"),
+                          ("decision", "here's the plan we agreed on: no GraphQL")])
+        self.assertEqual(found("今天开会我们决定了下面几点：\n1. 日志统一用 JSON\n2. 前端换 Vite"),
+                         [("decision", "今天开会我们决定了下面几点：日志统一用 JSON"),
+                          ("decision", "今天开会我们决定了下面几点：前端换 Vite")])
+        for text in ("here's the plan we agreed on:\nbut who knows", "todo:\n- rename foo\n- fix bar",
+                     "should we decide on this:\n- x\n- y", "the port is configured below:\n- one\n- two"):
+            with self.subTest(text):
+                self.assertEqual(found(text), [])
+
     def test_a_heading_covers_the_paragraph_below_it(self) -> None:
         self.assertEqual(found("## Decision\n\nSessions live in signed cookies. It is simpler.\n\nMore text.\n"),
                          [("decision", "Decision: Sessions live in signed cookies")])

@@ -2592,7 +2592,7 @@ digest:
     deferral: [再想, 想想, 想一想, 想一下, 考虑, 问下, 问一下, 问问, 等我, 等他, 等下, 商量, 讨论, 确认一下, 确认下, 再确认, 回头, 晚点, 稍后, 以后再, 改天, 先放, 再说, 再看, 我看看, 我先看, 看一眼, 看看再, 看情况, 犹豫, 不确定, let me, i'll ask, i'll check, i'll think, i'll see, i'll look, i'll talk, i'll discuss, i'll get back, i will ask, i will check, i will think, i need to, i have to, we need to, we have to, i should, i want to, think about, think it over, sleep on, get back to, later, first, hold on, hang on, not sure, before, until, discuss, check with, talk to, ask, tomorrow]   # a yes that puts it off is none
     unlabel: [需, 待, 未, 没, 不, 如果, 假如, 取消, 撤销, 由, 来, 怎么, 如何, 谁, 系统, 之前, 原来, 影响, 参考, 'no', not, old, previous, rejected, proposed, pending, if, open, cancel, revoke, revoked, example, to]   # before a label: no fact
     valueless: [proposed, accepted, rejected, deprecated, superseded, none, n/a, 无, 暂无, 见下, 见下文, 如下, see below]   # a whole value that says nothing
-    exempt: [老板说了, 领导说了, 客户说了, when you, whenever you, unless i, 除非我, 主要是, 只要是, 不考虑, even if, if possible, 如果可以, 可以的话, 尽可能, 考虑到]
+    exempt: [can you always, could you always, would you always, can you please always, could you please always, can you please stop, could you please stop, can you please never, could you please never, 老板说了, 领导说了, 客户说了, when you, whenever you, unless i, 除非我, 主要是, 只要是, 不考虑, even if, if possible, 如果可以, 可以的话, 尽可能, 考虑到]
   # What a sentence of each kind looks like, as regular expressions over lower-case text; {noun} is any of nouns.  The first
   # kind with a sign in a sentence has it.  Gaps are bounded: no sign may repeat a repetition.  Your own are added to these.
   signs:
@@ -2689,6 +2689,8 @@ digest:
       - '^(?![这那此])[^，,]{0,16}?(?<!习惯)(?<!喜欢)(?:接|上|走|选|用)\s?[a-z·][\w.+#·-]*[，,]\s?不(?:上|用|走|选|接|要)\s?[a-z·]|^[^，,]{2,10}选\s?[a-z·][\w.+#·-]*$|^不(?:要|用|做|搞)\s?[^，,]{2,8}[，,]\s?就\s?[^，,]{2,12}$'
       - '\blet''?s move (?:everything|the whole \w+|all \w+|our \w+) (?:over )?to (?!the (?:next|other|same|first|end)\b|utils|another\b)\S'
       - '^i(?:''d like| want) us to (?!look|talk|see|check|find|fix)\S|\b(?:goes away|is going away|(?:will be|gets) (?:removed|retired|shut down|switched off|sunset|decommissioned)) (?:at|in|by|on|after|next) \w'
+      - '(?:^|[，,])\s?(?:还是|那就?)?不用\s?[a-z·][\w.+#·-]*\s?了?[，,]\s?(?:直接|改|就|都|全部?)?(?:用|上|走|换)\s?(?![了到过来这那])\S'
+      - '\b(?:scrap|drop|forget) (?:the|that) (?:[\w-]+ ){0,3}(?:idea|plan|approach)[,;.]? (?:and )?(?:we(?:''ll| will)|let''s) (?!see\b|try\b|talk\b|look\b|think\b|discuss\b)\w|\blet''s make (?:it|them) (?!work\b|pass\b|so\b|a\b|an\b|the\b|this\b)\S[^,.]{0,30}? (?:rather than|instead of|not) \S'
     loose_preference:
       # Working rules: before each time, how long, what never to touch, what is never to happen by itself.
       - '\bi''d(?: much)? rather (?:you|we) (?:always |never )?(?:asked?(?: me)?|checked?(?: with me)?|told me|waited|explained) (?!this\b|that\b|it\b|now\b|first\b)\S|\bi''d rather you (?:didn''t|don''t|not) (?:add|use|write|push|commit|install|delete|create) (?:any\b|new\b|\w+s\b|without\b)'
@@ -2733,6 +2735,9 @@ digest:
       - '^(?:代码)?(?:注释|文档|提交信息|commit(?: message)?|pr 描述)(?:都|一律)?写\s?(?:中文|英文|english)'
       - '^(?:please )?(?:answer|respond|reply) with (?:only )?[\w ]{2,16}?(?: only|,? no \w+)|^(?:please )?use (?:snake_case|camelcase|kebab-case|pascalcase|tabs|spaces|single quotes|double quotes|type hints|f-strings|conventional commits|semicolons|british|american)\b(?! (?:here|now|in (?:this|that|line))\b)|^(?:tabs|spaces|single quotes|double quotes|camelcase|snake_case),? (?:not|over) \w+|^i want (?:short|small|clean|simple|plain|typed|explicit|readable) \w+s$'
       - '^(?:please )?keep (?:the |our )?[\w ]{2,24}? (?:stable|backwards? compatible|in sync|dependency[- ]free)\b'
+      - '^(?:please )?(?:can|could|would|will) you (?:please )?(?:always|never|stop \w+ing|not|keep|only|speak|talk|answer|reply|write)\b(?=[^?]*\b(?:always|never|ever|every|any|all|even (?:if|when)|from now|in (?:english|german|french|chinese|spanish)|messages|commits|comments|replies|answers)\b)'
+      - '\bi (?:don''t|do not|never) want you to (?:ever )?\w+ (?:any|anything|more than|my|our)\b|^[^,]{6,60}, (?:ever|always|please, always|every time)$'
+      - '^(?:请|你)?每次[^，,]{1,12}?(?:完|后|前|时|的时候)[^，,]{0,6}?(?:先|都|要|得|再|记得|必须)(?!要?等|报|崩|卡|失败|出错|不)\s?\S{2}|(?:一个|每个|每次)(?:功能|改动|修复|需求|特性|问题|任务)(?:都)?(?:单独)?一个(?:提交|分支|pr|commit|文件)'
     loose_config:
       # Where things are, how long they are kept, when they run, what they are called.
       - '^(?!这|那|问题|报错|错误|异常|bug|文件|我|你|它|当前)[^，,]{1,24}?(?<![错误题常])(?:(?:都|就|现在)?(?:放|存|写|保存|部署)?在|位于|是)\s?(?:https?://|/(?:etc|var|opt|srv|usr|home|data|mnt|app|www)/|~/)\S(?![^，,]*(?:第\s?\d|报错|执行))'
@@ -2757,6 +2762,8 @@ digest:
       - '(?:过期时间|超时(?:时间)?|有效期|间隔|周期|保留期|ttl)\s?(?:是|为|统一|都是)?\s?[\d一二两三四五六七八九十半]+\s?(?:ms|毫秒|秒|分钟|小时|天|个?月)(?!了|还|才|就)|限流\s?\d'
       - '^(?:please )?use port \d{2,5} for (?!now\b|this\b|a sec|the test|testing)\w|\b(?:node|python|java|go|ruby|php|rust|postgres|redis|mysql|react|vue|framework|compiler|api|protocol|schema) version is v?\d|\bthe (?:command|script|alias|make target) (?:for|to) [\w -]{2,30}? is (?:·|make |npm |pnpm |yarn |docker |go |cargo |\./|python|just |uv |poetry |bash |sh )'
       - '覆盖率[^，,]{0,4}(?:要|必须|不低于|至少)[^，,]{0,3}\d|(?:接口|前缀|路由|请求)[^，,]{0,4}走\s?/\w|默认(?:语言|分支|时区|币种|主题|角色)(?:是|为)\s?(?![什错])\S{2}|保留到\s?(?!这|那)\S{2}|(?:要|必须|得)(?:在|控制在)\s?\S{1,6}(?:以内|之内|以下)|^[^，,]{2,10}统一(?:是|为)?\s?\d'
+      - '^(?:the |our )?[\w -]{3,30}? we use(?: here| now| everywhere)? is (?!not\b|the\b|a\b|an\b|wrong|broken|slow|old|too\b|so\b|very\b|fine\b|good\b)\S'
+      - '(?:时区|编码|字符集|日期格式|时间格式|timezone|charset|encoding|locale)\s?(?:统一|都|全部)?(?:用|是|为|设为|设成|走)\s?(?![的什哪错不])\S{2}|(?:时间|日期|金额|单位)格式?\s?(?:统一|一律|都)(?:用|按|存|显示成?|是)?\s?\S'
     loose_project:
       # What must always or never be so, and who says that.
       - '(?:^|[，,])\s?(?:所有|任何|每个|每条|每张|凡是|只要是)(?!测试|按钮|用例)[^，,]{1,16}?(?:必须|都得|一律|统一|不能|不得|不允许|要先|禁止)(?!用了|刷新|重)(?!.*(?:一遍|一下|一次|重新|跑一|报|打不开|这个页面|错))\S{2}'
@@ -2803,6 +2810,9 @@ digest:
       - '^[改加删动](?!完|了|好|过)[^，,这那]{1,8}(?:必须|一定要|都要)\s?(?!重)\S{2}|(?:稿|设计|需求|原型|接口文档|任务|工单)(?:都)?(?:放|写|记)?在\s?(?!上面|下面|附件|这|那)[^，,]{2,10}(?:上|里)(?=$|[，,])|托管在\s?\S{2}'
       - '^(?!this\b|that\b|it\b|these\b|those\b|which\b|what\b|the (?:first|second|value)\b)[\w .+#-]{2,24} (?:is|are) (?:the|our) (?:minimum|maximum|default|standard|primary|preferred|only supported)\b|\b(?:should|must|use|uses|always|never|are|is|don''t) .*\bin (?:this|our) (?:codebase|project|repo|repository|company|team)(?=$|[,.])'
       - '我们不用\s?[a-z·][\w.+#·-]*[，,]\s?(?:直接|都|就|全)|^(?:不用|不需要|不再)(?:兼容|支持|适配)\s?\S{2}|^(?!把|所有)[^，,]{2,10}都(?:要|得|必须)(?:开|走|过|经过)\s?(?![一这那])\S{2}|(?:线上|生产|机器|服务器)[^，,]{0,4}(?:只有|共)\s?[一二两三四五六七八九十\d]+\s?(?:台|个节点|套)|(?:内部|对外|代码里)(?:管它|都|就)?叫\s?(?![什啥])\S{2}'
+      - '\b(?:the |our )?(?:repo|repository|docs|documentation|site|website|wiki|database|project|code|codebase|tickets|issues|ci|builds?|backups|monitoring|logs|metrics|domain|office|mailing list)(?: (?:has|have|is|was|were))?(?: now| just| all)? (?:moved|migrated|relocated)(?: over)?(?: from \S+(?: \S+)?)? to (?!the (?:next|top|bottom|end|other)\b|line\b)\S'
+      - '(?:仓库|代码|文档|服务器?|数据库|域名|网站|官网|监控|工单|流水线|ci)[^，,]{0,10}?(?:搬|迁|迁移|转移|挪)(?:到|去|至)了?\s?(?![这那哪一])[^，,]{2,16}?了(?=$|[，,])'
+      - '(?:^|[，,])[^，,]{0,10}所有的?[^，,]{1,10}都(?:要|用|存|走|按|以|显示成?|返回|带|加上?|写|叫|放)(?!不|没|了|有问题|报|失败|错)\s?\S{2}'
     loose_event:
       - '\b(?:migration|release|rollout|upgrade|audit|beta|pilot|contract|move|project)\b[^,]{0,24} (?:finished|ended|completed|went through|was signed|began)\b[^,]{0,12}(?:last|yesterday|this (?:week|month)|in (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b|on (?:the \d|(?:mon|tues|wednes|thurs|fri|satur|sun)day)|ago)|^v?\d+\.\d[\w.]* (?:is|has been) out(?=$|[,.]| (?:now|since|yesterday)\b)'
       - '^v?\d+\.\d[\w.]*\s?(?:昨[天晚]|今[天早]|前天|上周\S?|已经?|刚刚?)\s?(?:已经?)?(?:灰度|全量|发|上|合|放量)[^，,]{0,4}(?:了|完)|(?:上个?月|上周|去年|昨天)\s?(?:刚)?(?:换了|接入了|切了|迁了|签了)\s?(?:新的?)?\S{2}'
@@ -2828,6 +2838,7 @@ digest:
       - '(?:^|[，,；;。])\s?[小老][王李张刘陈杨赵黄周吴徐孙胡朱林何郭罗梁宋郑谢韩唐冯董程曹袁邓许沈曾彭吕苏卢蒋蔡丁魏](?:管|负责|在管|主管|对接|带|维护)(?!理论|不)[\u4e00-\u9fffA-Za-z]{2}'
       - '^[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+ (?:is|comes from|lives in|is read from|points to|defaults to|must be|has to be) (?!not\b|missing|empty|undefined|set\b|wrong|unset|null|None)\S'
       - '^(?:btw |so )?[A-Z][a-z]+ is the only (?:one|person)\b|^(?:[Aa]sk|[Cc]ontact|[Pp]ing|[Tt]alk to) (?!Google|Stack|Chat|Claude|Copilot|Gemini)[A-Z][a-z]+ (?:about|for|regarding|if it(?:''s| is))\b'
+      - '(?:^|[，,；;。])\s?[^，,；;。]{2,14}?是\s?(?:[王李张刘陈杨赵黄周吴徐孙胡朱林何郭罗梁宋郑谢韩唐冯董程曹袁邓许沈曾彭吕苏卢蒋蔡丁魏薛叶余潘杜戴钟汪姜范姚谭廖邹熊陆郝孔崔康邱秦顾侯孟钱汤尹黎乔贺赖龚][\u4e00-\u9fff]{1,2}?|[小老阿][\u4e00-\u9fff])\s?(?:负责|在管|在维护|带|跟)的?(?=$|[，,。；;])|\b[Tt]he (?:owner|maintainer|author|reviewer|contact|lead) (?:of|for) [^,.]{2,30}? (?:is|are) (?!not\b|the\b|a\b|an\b|me\b|who\b|what\b)(?:[A-Z][a-z]+|[\u4e00-\u9fff]{2,3}(?=$|[，,。 ]))'
     standing:               # how a thing is for good, where what follows is something specific: a name, a number, a path
       - '^(?:so |and |here |btw ){0,2}we (?:run|host|log|store|send|serve|manage|develop|handle|publish|build) (?!it\b|this\b|that\b|into\b|out\b)[^,.]{2,24}? (?:in|on|at|with|via) (?!the (?:loop|same|next|other|function|state)\b|this\b|that\b)'
       - '^(?:the |our |all )?(?!it\b|this\b|that\b|they\b|these\b|those\b)[\w -]{2,30}? (?:is|are) (?:served|hosted|sent|generated|built|deployed|managed|handled|stored|rendered|signed|monitored|backed up|tested) (?:only )?(?:by|on|in|with|via|to|from|at) '
@@ -2852,7 +2863,7 @@ digest:
       - '(?:国庆|五一|春节|元旦|周[一二三四五六日天])[^。？]{0,16}(?:断电|停电|宕机|故障|挂了|丢了|泄露|被攻击|事故|中断|停服)|^v?\d+\.\d[^。]{0,20}(?:下架了?|撤回|召回)|上个?版本[^，,]{2,12}[，,]\s?是[^，,]{2,14}(?:没|导致|问题|引起)'
       - '\bgot hacked\b|\bon (?:mon|tues|wednes|thurs|fri|satur|sun)day [^.]{2,40}\b(?:was|were) (?:down|blocked|offline|unavailable|stuck) for\b'
     passing:                # a veto: what is tried, supposed, or said of this very piece of code
-      - '试试|试一下|试下|\d\s?看看|看看效果|看下效果|看效果|跑一下|跑跑看|(?<![前都]要)(?:再|先)跑|临时(?:用|改|把|设|换|调)|为例|假数据|哈哈|搞笑|忘了是|分支在\s?\S+\s?上'
+      - '试试|试一下|试下|\d\s?看看|看看效果|看下效果|看效果|跑一下|跑跑看|(?<![前都]要)(?<!前)(?:再|先)跑|临时(?:用|改|把|设|换|调)|为例|假数据|哈哈|搞笑|忘了是|分支在\s?\S+\s?上'
       - '\b(?:lol|haha|for an? (?:second|moment|minute)|but it should|there$|imagine|pretend|let''s say|say we|suppose|temporarily|accidentally|by mis(?:take|hap)|for some reason|try again|(?:and|to) see (?:if|what|how|whether)|and see$|and try|just for (?:now|testing|fun|today)|(?:i|we) forgot|tests? (?:pass|fail|are (?:green|red))|and (?:it|that|then)(?: \w+)? (?:fails|works|broke|crashe[sd]|died|failed)|(?:an?|the) (?:cat|dog|car|house|pet|baby)|^in (?:this|the|my) (?:exercise|homework|assignment|tutorial|game|story|kata|puzzle|interview|quiz)\b.*|(?:my|a) (?:friend|brother|sister|neighbou?r|colleague|cousin|buddy)(?:''s)?)\b'
       - '\bfor (?:this|the) (?:\w+ )?(?:test|run|demo|example|case|moment|experiment)(?: only| run| case)?(?=$|[,.])|\bfor this \w+ only\b|\bin (?:this|the) (?:\w+ )?(?:test|example|snippet|loop|screenshot|video|demo|story)(?=$|[,.])|\b(?:just|only) (?:this once|this time|once)\b'
       - '\b(?:the|my|our) next (?:file|line|test|step|one|item|task|ticket|part|section|page|question|topic|function|commit|issue|point)\b|\b(?:on )?line \d|\bthe (?:wrong|failing|broken|first|second|third|last|other) (?:one|file|commit|branch|build|test|version|variant|option|approach|fix|solution|idea|suggestion|trick|line|step|image|column|row|page|argument|parameter)\b|\b(?:let''s|we''ll|i''ll) .{0,60}\b(?:here|in this (?:file|function|class|method|component|loop|test))(?=$|[,.])'

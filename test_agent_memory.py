@@ -5274,6 +5274,24 @@ class LabelledLines(unittest.TestCase):
 class NaturalSentences(unittest.TestCase):
     """People seldom label; the usual ways of saying so are known in both languages."""
 
+    def test_what_is_said_in_passing_of_changes_rules_and_people_is_found(self) -> None:
+        for kind, texts in {
+                "decision": ("不用 Jenkins 了，直接上 GitLab CI", "drop the plugin idea, we'll ship one binary",
+                             "let's make it tabs rather than spaces"),
+                "preference": ("could you always answer in German", "i don't want you to install any packages", "一个需求一个分支"),
+                "config": ("the broker we use is Nats", "时间格式统一 ISO 8601"),
+                "project": ("our docs moved to Outline", "所有的接口都返回 camelCase", "结算模块是小周负责的",
+                            "The owner of the billing repo is Petra")}.items():
+            for text in texts:
+                with self.subTest(text):
+                    self.assertEqual(found(text), [(kind, text)])
+        for text in ("can you rename it to foo in every file", "i don't want you to run that now", "the value we use is wrong",
+                     "the cursor moved to the end", "所有测试都过了", "所有的请求都报 500", "这个 bug 是谁负责的",
+                     "数据库搬到一半了", "scrap the idea, we'll see", "每次改完都要等半天",
+                     "could you speak to all three APIs", "日期格式不对"):
+            with self.subTest(text):
+                self.assertEqual(found(text), [])
+
     SAID = {
         "decision": [
             "我们决定用 Playwright", "那就用 FastAPI 吧", "图表改用 ECharts，D3 太难维护了", "最终选择 Milvus 作为向量库",

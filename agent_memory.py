@@ -3412,13 +3412,19 @@ _BEFORE = (
 _REFERENCE = (
     r"(?ai)arn:[a-z-]+:[a-z0-9-]*:|alias/[\w/-]+$|--[a-z][a-z-]*\d*$"
     r"|\$[({]|\$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+|\d)$|openssl rand|0x[0-9a-f]{40}$"
-    r"|[{\[<]|\([a-z_]+[.(]|%[({sd]|![a-z]|\.\.\.|[a-z][a-z+]{1,11}://|[@&][A-Za-z_]+$|[A-Za-z_][\w.]*[(\[]"
+    r"|\.\.\.|[a-z][a-z+]{1,11}://|[@&][A-Za-z_]+$"
     r"|[A-Za-z_]+(?:\.[A-Za-z_]+)+$|(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:{part}+[/\\])+{part}*$|/[a-z]+$"
     r"|v?\d+(?:\.\d+)+(?:[-+][\w.-]+)?$"
     r"|(?:{part}|/)+\.(?:py|js|ts|md|json|ya?ml|txt|pem|key|crt|env|cfg|ini|toml|log|sh|html?)$"
     r"|\d[\d.,]*(?:k|m|g|b|s|h|d|ms|kb|mb|gb|px|min|bits?|chars?|days?|tokens?)$"
     r"|\d{4}-\d\d?-\d\d?(?:t[\d:.z+-]*)?$"
 ).replace("{part}", r"[^\s!-,/:-@\[-^`{-~]")     # letters of any alphabet, digits, _, -, .
+# What stands there and is written in a program, unless its characters are scrambled: a placeholder, a tag of YAML, a call.
+_WRITTEN = r"(?ai)[{\[<]|\([a-z_]+[.(]|%[({sd]|![a-z_.]+(?:\(|$)|[A-Za-z_][\w.]*[(\[](?![^()\[\]]*[)\]]\w)"
+# A run of characters that a value may be when scrambled, up to where another name and its value follow or an element ends.
+_SCRAMBLED = (r"(?a:(?:(?!</|[&,;][A-Za-z][\w.-]{1,40}[=:])[!#-&(-_a-~]){8,64}"
+              r"(?=[\s\"'`]|[^\0-\x7f]|\Z|</|[&,;][A-Za-z][\w.-]{1,40}[=:]))")
+_EXPRESSION = r".*(?:\(\?(?:[:=!<P]|[aimsx]{1,3}[:)])|\\[a-zA-Z]|\[\^|[aA]-[zZ]|0-9|\{\d+,)"       # a regular one
 _PASSAGE = r"(?a:((?:[A-Za-z]{2,16}|\d{1,6})(?: (?:[A-Za-z]{2,16}|\d{1,6})){2,9}[!#$%*?]?)(?=[ \t]*(?:[.,;，。；)）\n]|\Z)))"
 _CHARACTERS = rf"({HAN}{{2,10}})([A-Za-z0-9@#$%!*_.-]{{2,16}})?(?!\w)"
 _INFLECTED = r".+(?:ed|ing|ly|[ai]ble|ive|ous|ful|less|ary|ory|[ae]nt|al|ic|ish|n't|ry)$"
@@ -3657,13 +3663,18 @@ class Redactor:
         start, stop, quoted = _quoted(flat, at)
         if not quoted and (match := _unkept(_VALUE).match(flat, start, limit)):
             stop = match.end() if match.end() == limit else start + len(_trimmed(match[0]))
+        run = _unkept(_SCRAMBLED).match(flat, start, limit) if not quoted and not flat[stop:stop + 1].isspace() else None
+        whole = _trimmed(run[0]) if run else ""
+        if _scrambled(whole, 2) and self._judged(whole, grade, force, ""):
+            return [(start, max(stop, start + len(whole)))]
         value, rest = flat[start:stop], "" if quoted else flat[stop:stop + 20]
         if value.isidentifier() and re.match(r"[(\[]|\s?=\s", rest) or rest[:1] == "(" and value.replace(".", "_").isidentifier():
             return []                                        # a call, an index, a chain of assignments
-        if quoted and value[:1] in (" ", ";", ","):
+        if quoted and value[:1] in (" ", ";", ",") and not _scrambled(value, 1):
             return []                                        # "password:"; send "…": what stands between two strings
         if value and self._judged(value, grade, min(force + quoted, 4), rest):
-            return [(start, stop if quoted or stop == limit else _run_end(flat, stop))]
+            stop = stop if quoted or stop == limit else _run_end(flat, stop)
+            return [(start, max(stop, start + len(whole)) if _scrambled(whole, 0) else stop)]
         verse = value.replace(" ", "")
         if grade == "plain" and quoted and force > 1 and len(verse) > 4 and min(verse) > "一" and max(verse) < "鿿":
             return [(start, stop)] if sum(map(self._chinese_talk.__contains__, verse)) * 10 <= len(verse) * 3 else []
@@ -3892,6 +3903,8 @@ class Redactor:
         filler = not digits and len(set(value)) == 1 and len(value) > 3
         if not digits + letters or filler or _unkept(_REFERENCE).match(value):
             return False
+        if _unkept(_WRITTEN).match(value) and not _scrambled(value, 1 if force > 3 else 2):
+            return False
         if not letters:
             return _number(value, grade, force) and not _unkept(self._units).match(rest)
         low, pieces = value.lower(), {piece.lower() for piece in _unkept(r"[A-Z]?[a-z]+|[A-Z]+").findall(value)}
@@ -4036,6 +4049,19 @@ def _looks_random(text: str) -> bool:
         if long and len(piece) > 15 and len(set(piece)) > 6 and not piece.isdigit():
             return True
     return False
+
+
+def _scrambled(value: str, least: int) -> bool:
+    """Whether a string mixes letters with signs, some of which no name has, as a generator of passwords does: it has no words, and
+    its brackets do not match."""
+    if len(value) < 8 or value.isalnum() or len(_unkept(_RUNS).findall(value)) * 2 < len(value):
+        return False
+    kinds = sum(any(map(test, value)) for test in (str.islower, str.isupper, str.isdigit))
+    if kinds < 2 or len(set("!@#$%^&*?~;|").intersection(value)) < least or _unkept(_EXPRESSION).match(value):
+        return False
+    return all(bracket not in value for bracket in "()[]{}<>") or any(
+        value.count(opening) != value.count(closing) or value.find(closing) < value.find(opening)
+        for opening, closing in ("()", "[]", "{}", "<>"))
 
 
 def _encoded_text(token: str) -> str:

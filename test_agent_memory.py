@@ -2817,6 +2817,25 @@ class Secrets(unittest.TestCase):
             ("SESSDATA=«4bf7bac8%2C0830940924%2C8a878*e2»", "key"),
         ])
 
+    def test_a_password_of_scrambled_characters_is_masked_to_its_end(self) -> None:
+        """Brackets, a comma or an exclamation mark in it, first of all, are no code."""
+        self.masked([
+            ("DB_PASSWORD = '«{C!10P+<Q7f@»'", "password"),
+            ('{"host": "db", "password": "«X(jYwy*TY&:N»", "port": 1}', "password"),
+            ('password: "«,#;AHJ~1GMye»"', "password"),
+            ("SECRET_KEY = '«<[{bc@|Q0aJ%d»'", "token"),
+            ("SECRET_KEY = '«y3(k)q8w!p-d$5z#u_n0=x2&m7^t»'", "token"),
+            ("DB_PASSWORD=«G}>n!uv#1xaL»\nPORT=1", "password"),
+            ("DB_PASSWORD=«Kq#7m}?t<JR~9»\nPORT=1", "password"),
+            ("密码：«?6V.N{=swA#0»，别外传", "password"),
+            ("the password is «ln;-n=/7!FXl#b» now", "password"),
+            ("<password>«q7;u01[s4Q#m!»</password>", "password"),
+            ("Pwd=«4Uf/(tjx!d(y#l»;Encrypt=True", "password"),
+            ("password: «!Lark2moor»", "password"),
+            ('"password": "«!Lark2moor»"', "password"),
+            ("password: «Kiln(8)rye»", "password"),
+        ])
+
     def test_command_lines_and_addresses_are_masked(self) -> None:
         self.masked([
             ("mysql -u root -p«Tig3r#88» shop", "password"),
@@ -3211,6 +3230,17 @@ class Talk(unittest.TestCase):
         """):
             with self.subTest(text.strip()):
                 self.assertEqual(clean(text.strip().replace("⏎", "\n")), text.strip().replace("⏎", "\n"))
+
+    def test_what_a_program_writes_with_brackets_stays(self) -> None:
+        for text in (
+            "token = m.group(1)", "tokens = [tok[:2] for tok in tokens2]", "preferred_auths = [AUTH_CRAM_MD5, AUTH_PLAIN]",
+            "password = utf8_to_utf16_dup(v);", "p == md5(ntob(password)).hexdigest()",
+            "user, smtp.password = sim_auth[0], sim_auth[1]", "docker login -u <username> -p <token-1> -e none",
+            'rep += "password {attrs[2]}"', "password: !Ref DbPassword", "password: !important", 'secret = "[a-zA-Z0-9!@#]{8,}"',
+            "token: e[t(1)](n,r)", "password = !user.password", "password = next(&buf[i1], *p2)",
+        ):
+            with self.subTest(text):
+                self.assertEqual(clean(text), text)
 
     def test_a_key_of_json_is_no_talk(self) -> None:
         text = '{"sid": "a8f3kq72x9", "login": "lin", "device": "k3f9xx27qa"}'

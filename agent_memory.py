@@ -1317,7 +1317,7 @@ security:
       words: [pin, pin code, passcode, door code, gate code, alarm code, entry code, access code, unlock code, safe code, "safe's code", 门禁, 门锁, 保险柜, 提取码, 解压码, 取件码, 门禁码, 解锁码, 锁屏]
     - label: password
       grade: odd
-      words: [login, log in, logged in, logging in, log on, sign in, signed in, ssh in, connect as, account, username, credentials, creds, 登录, 登陆, 登一下, 账号, 账户, 帐号, 用户, wifi, wi-fi, wpa, wpa2, ssid, hotspot, router, 无线, 无线网, 热点, 路由器, unzip, zip, rar, 7z, archive, 解压, 压缩包, 开机, 锁屏]
+      words: [login, log in, log into, logged in, logging in, log on, sign in, sign into, signed in, ssh in, ssh into, ssh to, connect as, root, admin, administrator, sudo, imap, smtp, sftp, rdp, vpn, jump host, bastion, 堡垒机, 跳板机, 后台, 邮箱, 远程桌面, account, username, credentials, creds, 登录, 登陆, 登一下, 账号, 账户, 帐号, 用户, wifi, wi-fi, wpa, wpa2, ssid, hotspot, router, 无线, 无线网, 热点, 路由器, unzip, zip, rar, 7z, archive, 解压, 压缩包, 开机, 锁屏]
   # What hands a value over, as the last word before it.
   hands: [use, used, using, with, try, tried, enter, type, take, "it's", its, it is, is, was, be, became, become, now, to, "isn't", "wasn't", no longer, not, or, either, except, and, but, then, one, new, password, passphrase, pw, key, ":", "：", ",", "，", "、", ";", "；", "->", "=>", →, —, –, '-', /, 是, 为, 成, 成了, 为了, 用, 用了, 换, 改, 变, 试, 试试, 试了, 试过, 试一下, 和, 或, 或者, 叫, 填, 输, 输入, 新的, 旧的, 个, 码, 令, 到, 从]
   # What says that a password changed, was wrong, or is another one.
@@ -1327,7 +1327,7 @@ security:
   # The first line of a turn that looks like a password is one where the four turns before have one of each; digits alone only
   # where these ask for a code and not for a number.
   asked:
-    of: [password, passphrase, passcode, passwort, contraseña, mot de passe, senha, credential, credentials, creds, login, log in, token, api key, secret, pin, otp, 2fa, verification code, the code, 密码, 口令, 令牌, 密钥, 凭证, 登录, 登陆, 验证码]
+    of: [password, passphrase, passcode, passwd, pass, pwd, pw, passwort, contraseña, mot de passe, senha, credential, credentials, creds, login, log in, token, api key, secret, pin, otp, 2fa, verification code, the code, 密码, 口令, 令牌, 密钥, 凭证, 登录, 登陆, 验证码]
     by: ['?', '？', send, paste, give, enter, type, need, tell, share, provide, changed, rotated, new, reset, wrong, incorrect, failed, expired, 发, 给, 输入, 提供, 贴, 告诉, 填, 改, 换, 不对, 错, 失败, 过期, 新, 重置]
     phrases: [passphrase, recovery phrase, seed phrase, 密码短语, 助记词]      # in the turn before: it may be words alone
     digits: [pin, otp, 2fa, code, passcode, password, 验证码, 校验码, 密码, 口令]
@@ -1426,11 +1426,17 @@ security:
       masks: [root/abc12xy34 登录即可, root / abcde9183 可以登录]
       okay: [web / ios 登录, root / admin123x/c 登录]
     - label: password            # 登录 admin X
-      pattern: '((?:登[录陆]|[账帐]号|用户) ?[A-Za-z][\w.-]{1,31} )([^\s/"''`，。]{6,64})'
+      pattern: '((?:登[录陆]|[账帐]号|用户|邮箱) ?[A-Za-z][\w.@-]{1,47}(?: |[,，] ?))([^\s/"''`，。]{6,64})'
       gate: odd
-      when: [登录, 登陆, 账号, 帐号, 用户]
-      masks: [后台登录 admin abc12xy34]
+      when: [登录, 登陆, 账号, 帐号, 用户, 邮箱]
+      masks: [后台登录 admin abc12xy34, '邮箱 lin@a.test，abc12xy34', 堡垒机登录 lin abc1!Xyz-x]
       okay: [登录 gitlab web2024, 账号 lin group2]
+    - label: password            # user lin, X; creds on the switch: lin, X
+      pattern: '((?:\buser|\bcreds|redentials)(?: (?:for|on) [\w .-]{1,32}?)?:? (?!(?:is|was|as|are|with|and|or|for|to|at|in|on|by|via|from|using?|uses|then) )[A-Za-z][\w.@-]{1,47}(?: |[,，] ?))(?=\S{0,63}\d)([^\s/"''`，。]{6,64})'
+      gate: odd
+      when: ['user ', 'user: ', creds, credentials]
+      masks: ['vpn user lin, abc12xy34', 'creds on the switch: netops abc1!Xyz-x']
+      okay: ['user lin, release2024', user with group2web2x]
     - label: pin                 # 门禁：X
       pattern: '((?:门禁|门锁|保险柜|锁屏|(?i:door|gate))[:：]\s?)(\d{4,8}[#*]?)(?= ?(?:[，。,;；\n]|\Z))'
       when: ['门禁:', '门锁:', '保险柜:', '锁屏:', '门禁：', '门锁：', '保险柜：', '锁屏：', 'door:', 'gate:', 'door：', 'gate：']
@@ -1442,6 +1448,12 @@ security:
       when: ['://']
       masks: ['redis://:abc123@cache:6379/0']
       okay: ['postgres://user:password@localhost/db', 'http://[::1]:8080/a@b']
+    - label: password            # of a database, with a slash in it
+      pattern: '((?:postgres\w{0,10}|mysql\w{0,4}|mariadb|mongodb|rediss?|amqps?|mssql|clickhouse)(?:\+\w{1,16})?://[^\s:/@''"<>]{0,128}:)((?!\d{1,5}/)[^\s/@''"<>]{1,128}/[^\s@''"<>]{0,128})(?=@[\w.-]{1,128}[:/?\s''"])'
+      gate: plain
+      when: ['sql:', 'sql+', 'postgres:', 'mariadb', 'mongodb', 'redis:', 'rediss:', 'amqp', 'clickhouse']
+      masks: ['mysql://root:abc/xyz12@10.0.0.5:3306/shop']
+      okay: ['mysql://db:3306/shop?mail=a@b.test/', 'redis://cache:6379/0']
     - label: token               # scheme://token@host
       pattern: '(://)([\w-]{20,256})(?=@)'
       gate: loose
@@ -1600,11 +1612,11 @@ security:
       masks: ['password: <abc12xy34>', '密码：{abc12xy34}']
       okay: ['password: <your-password>', 'password: {password_1}']
     - label: password            # login("lin", "X"), SetBasicAuth, getConnection
-      pattern: '((?:[Bb]asic_?[Aa]uth|\.login|\.authenticate|getConnection|create_superuser|create_user|[Cc]redential)\((?:[^()"''\n]{0,80}["''][^"''\n]{0,80}["''],\s?){1,3}b?["''])([^"''\n]{4,128})(?=["'']\s?\))'
+      pattern: '((?:[Bb]asic_?[Aa]uth|(?:Digest|Password|Proxy)Auth\w{0,10}|\b[Ll]og_?[Ii]n|\b[Ss]ign_?[Ii]n|\.authenticate|getConnection|create_superuser|create_user|[Cc]redentials?)\((?:[^()"''\n]{0,80}["''][^"''\n]{0,80}["''],\s?|\w{1,24},\s?){1,3}?b?["''])([^"''\n]{4,128})(?=["''](?:\.toCharArray\(\)|,\s?["''][A-Z][A-Z\d_.-]{0,32}["''])?\s?\))'
       gate: mixed
-      when: [basicauth, basic_auth, .login, .authenticate, getconnection, create_superuser, create_user, credential]
-      masks: ["HTTPBasicAuth('lin', 'abc123!')", 'client.login("lin", "abc123!")', 'getConnection(url, "root", "abc123!")']
-      okay: ["client.login('lin', 'fast mode')"]
+      when: [basicauth, basic_auth, digestauth, proxyauth, passwordauth, 'login(', 'log_in(', 'signin(', 'sign_in(', .authenticate, getconnection, create_superuser, create_user, credential]
+      masks: ["HTTPBasicAuth('lin', 'abc123!')", 'new NetworkCredential("lin", "abc123!", "ACME")', "await login(page, 'lin', 'abc123!')", 'client.login("lin", "abc123!")', 'getConnection(url, "root", "abc123!")']
+      okay: ["client.login('lin', 'fast mode')", "login('lin', 'page_2')", "signIn(provider, 'google')"]
     - label: password            # connect("db", "lin", "X"), args = ('lin', 'X')
       pattern: '((?:\bconnect\((?!["''](?:wss?|mqtts?|tcp|https?)://)(?:[^()"''\n]{0,40}["''][^"''\n]{0,80}["''],\s?){2}|\bargs = \((?:["''][^"''\n]{0,80}["''],\s?){1,3}|bcrypt\.hash\w*\()b?["''])([^"''\n]{6,128})(?=["''])'
       gate: worded
@@ -1640,6 +1652,12 @@ security:
       when: [type=, '"value']
       masks: ['<input value="abc123" type="password">', '{"value":"abc123","key":"password"}']
       okay: ['<input value="abc123" type="text">', '<input value="Sign in" type="password">', '{"value":"abc123","key":"host"}', '{"value":"15 minutes","name":"token_ttl"}']
+    - label: password            # {"u": "lin", "p": "X"}, {"credentials": {"type": "basic", "value": "X"}}
+      pattern: '((?:["''](?:u|user|usr|username|login|email|name)["'']\s?:\s?["''][^"''\n]{1,64}["'']\s?,\s{0,8}["''](?:p|pw)["'']|["''](?i:credentials?|creds|auth|secret)["'']\s?:\s?\{[^{}]{0,120}?["''](?:value|data)["''])\s?:\s?["''])([^"''\n]{6,128})(?=["''])'
+      gate: odd
+      when: ['"p"', '"pw"', '''p''', '''pw''', '"value"', '"data"']
+      masks: ['{"u": "lin", "p": "abc12xy34"}', '{"credentials":{"type":"basic","value":"abc1!Xyz-x"}}']
+      okay: ['{"u": "lin", "p": "node20web3"}', '{"auth":{"type":"none","value":"sha256"}}']
     - label: password            # passwords: one in each line, where the one before is masked already
       pattern: '((?i:passwords?|passwd|密码|口令|logins?|credentials?|creds)[^\n\ue000]{0,16}\n(?:[^\n\ue000]{0,48}\ue000{1,60}[^\n\ue000]{0,24}\n){1,24}\s{0,8}(?:[-*•] ?)?["'']?[^\s:：="'']{1,24}["'']?\s?[:：=]\s?["'']?)([^\s\ue000"'']{4,64})(?=["'']?,?[ \t]*(?:\n|\Z))'
       gate: mixed
@@ -1680,6 +1698,18 @@ security:
       when: [auth]
       masks: ['get(url, auth=("bob", "abc123"))']
       okay: ['get(url, auth=("user", "password"))']
+    - label: password            # creds = ("lin", "X"), USERS = {"lin": "X"}
+      pattern: '((?i:\b(?:creds?|credentials|accounts?|users|logins?)["'']?\s?[:=]\s?[\[({]{1,2}\s{0,8}["''][^"''\n]{1,64}["'']\s?[,:]\s?["'']))([^"''\n]{6,128})(?=["''])'
+      gate: odd
+      when: [cred, accounts, 'users =', 'users=', 'users"', "users'", 'users:', logins]
+      masks: ['creds = ("lin", "abc12xy34")', 'USERS = {"lin": "abc1!Xyz-x"}']
+      okay: ['users = {"lin": "admin2"}', 'accounts = ["lin", "group2web3"]']
+    - label: password            # when it asks, type X
+      pattern: '((?i:(?:prompt\w{0,3}|\basks?|\basked|提示)[^\n.。]{0,24}?(?:[,，:] ?| |(?<=[一-鿿]))(?:please )?(?:(?:type|enter|answer|give it|say|输入?|填) ?)["''`]?))([^\s"''`，。]{6,64})'
+      gate: odd
+      when: [prompt, ' asks', ' asked', 'will ask', 提示]
+      masks: ['when it prompts, type abc12xy34', 提示的时候输 abc1!Xyz-x]
+      okay: ['when it asks, type vue3admin2', 提示时填 group2]
     - label: password            # sqlplus user/X@db, htpasswd -b file user X
       pattern: '((?:sqlplus\s|thin:|htpasswd\s-\w{0,4}b\w{0,4}\s\S{1,80}\s)[\w.]{1,40}[/ ])([^\s/]{3,128}(?=@)|\S{3,128})'
       gate: plain
@@ -1825,11 +1855,11 @@ security:
       masks: ['u: lin p: abc123!', u/p lin/abc123!x, "U: lin\nP: abc123!x"]
       okay: ['u: volts p: power', u/p ratio/2]
     - label: password            # wifi：Home X, vpn lin/X, login: lin X, lin@a.test - X
-      pattern: '((?:(?<![\w/.-])(?:(?i:wi-?fi|ssid|hotspot|vpn|ftp|nas|smb|无线|热点)[:：]?|(?i:login|creds?|登录)[:：]) ?[A-Za-z][\w-]{1,31}(?: ?[/,，] ?| )|@[\w-]{1,40}\.[A-Za-z]{2,8} (?:[-–—|/] )?))([^\s"''`，。|]{6,64})(?=[\s，。|,;]|\Z)'
+      pattern: '((?:(?<![\w/.-])(?:(?i:wi-?fi|ssid|hotspot|vpn|ftp|nas|smb|无线|热点)[:：]?|(?i:login|creds?|登录)[:：]) ?[A-Za-z][\w-]{1,31}(?: ?[/,，] ?| )|@(?:[\w-]{1,40}\.){1,3}[A-Za-z]{2,8}(?: (?:[-–—|/] )?|[,，:] ?)))([^\s"''`，。|]{6,64})(?=[\s，。|,;]|\Z)'
       gate: odd
       when: [wifi, wi-fi, ssid, hotspot, vpn, ftp, nas, smb, 无线, 热点, login, cred, 登录, '@']
-      masks: ['wifi：Home abc12xy34', vpn lin/abc12xy34, 'login: lin abc123!x', lin@a.test - abc12xy34]
-      okay: [vpn lin/feature2, 'wifi：office 2024', lin@a.test - build2024, 'login: lin v2.1.0', login is abc12xy34z]
+      masks: ['wifi：Home abc12xy34', vpn lin/abc12xy34, 'login: lin abc123!x', lin@a.test - abc12xy34, 'lin@mail.a.test, abc12xy34', 'lin@a.test:abc12xy34']
+      okay: ['git@a.test:web2app3x.git', vpn lin/feature2, 'wifi：office 2024', lin@a.test - build2024, 'login: lin v2.1.0', login is abc12xy34z]
     - label: password            # …，密X
       pattern: '((?<=[，, ])密 ?)([!-~]{6,64})'
       gate: mixed
@@ -1930,6 +1960,22 @@ security:
       when: [码]
       masks: ['https://pan.baidu.com/s/1abcDEFghi 码 a8k2']
       okay: ['https://pan.baidu.com/s/1abcDEFghi 码表']
+    - label: password            # what switches, routers and tools are given for a key
+      pattern: '((?i:snmp-server community |(?:tacacs|radius)-server [^\n]{0,60}?key (?:\d )?|isakmp key (?:\d )?|message-digest-key \d{1,3} md5 (?:\d )?|key-string (?:\d )?|snmp\w{1,16} [^\n]{0,60}?-c |signtool sign [^\n]{0,80}?/p |iwconfig \S{1,16} key s:))([^\s"'']{4,128})'
+      gate: mixed
+      when: [snmp, tacacs, radius, isakmp, message-digest, key-string, signtool, iwconfig]
+      masks: [snmp-server community abc123! RO, tacacs-server key 7 abc123!, 'snmpwalk -v2c -c abc123! 10.0.0.1', crypto isakmp key abc123! address 10.0.0.1]
+      okay: [snmp-server community public RO, snmpwalk -v2c -c public 10.0.0.1]
+    - label: private_key         # a pair of keys as Solana writes it: 64 bytes
+      pattern: '\[\s{0,8}(?:\d{1,3},\s{0,8}){63}\d{1,3}\s{0,8}\]'
+      when: [keypair, secret key, private, solana, wallet, id.json, 私钥, 钱包]
+      masks: ['keypair: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]']
+      okay: ['key: [1,2,3,4]']
+    - label: pin                 # I got the SMS, code's X
+      pattern: '((?i:\bsms\b|\btext(?:ed|s)? (?:me|you|message)|\b2fa\b|\bmfa\b|authenticator|短信)[^\n\d]{0,40}(?i:code|码)(?:''s| is| was|是|[:：])? ?)(\d{4,8})(?![\w.])'
+      when: [sms, text me, texted, texts me, text message, 2fa, mfa, authenticator, 短信]
+      masks: ["I got the SMS, code's 482913", 短信来了，码 482913]
+      okay: [SMS gateway returns code 200, '2fa: error code E1002']
     - label: password            # trojan://X@host, wpa-psk ascii 0 X, LUKS: X
       pattern: '(trojan://(?=[^\s@/]{6,64}@)|wpa-psk ascii \d |(?:LUKS|VeraCrypt|BitLocker|FileVault): )([^\s@"'']{6,64})'
       gate: worded
@@ -3447,6 +3493,12 @@ _TOLD = r"(?a:[\w!#$%^&*+=?~@./\\:-]++)"
 _ORDINARY = (r"(?ai).*[./\\:_|=+~-]|(?:0x)?(?=\d*[a-f])[0-9a-f]+$|\w{2,}@|\d+[a-z]+$|\d+x\d|#?[a-z]*#\d+$|\d+%|\d{8}t\d|x+$"
              r"|(?-i:[A-Z]+-?\d+[A-Z]*)$")
 _WORDED = r"(?a:(?![A-Z]+\d)[A-Za-z]{4,24}\d{2,8}[!#$%*]?|[a-z]{3,16}(?:-[a-z]{3,16}){1,4}-\d{2,4})"
+# With letters of both cases, a digit, and a sign between two of these, as no name has it: Wold-Jay!83, not Outer.Kind$Item_2.
+_STRONG = (r"(?a:(?=.*[a-z])(?=.*[A-Z])(?=.*\d)(?=.*\w[!#$%^&*]\w)(?!.*(?:#\d+$|%[0-9A-F]{2}|![A-Z]{1,2}\$?\d))"
+           r"(?![\w.-]*[$#&*][A-Za-z_][\w.-]*$)[\w!#$%^&*@.+-]{8,64})")
+# A line that is one word, whoever says it: [10:03] Jo: X
+_ALONE = (r"\n[ \t]{0,8}(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?[\])]? ?)?(?:<?[^\s:：/<>]{1,16}[>:：](?!//)[ \t]?|[>*-][ \t])?[\"'`“「]?"
+          r"([^\s\"'`”」]{6,64})(?<![.。,，])(?=[\"'`”」]?[.。!！]?[ \t]*(?:\n|\Z))")
 _STOP_AT = r"[。！？；!?;\n]|\.(?=\s|\Z)"
 _STOPS = (".", "!", "?", "。", "！", "？", "\n")
 _OPENERS = " \t\"'`“「『《【*("
@@ -3508,12 +3560,13 @@ class Redactor:
         self._talk, self._formats, self._chinese_talk, self._ids, self._hints = (frozenset(lists[n]) for n in _LISTS[:5])
         self._near, self._far = lists["near"], lists["far"]
         self._told_by = [(tuple(group["words"]), group["label"], group["grade"]) for _, group in _entries(settings, "told")]
-        self._cues = [*dict.fromkeys(word for words in (*(rule[3] for rule in self._rules), *(told[0] for told in self._told_by))
+        self._cues = [*dict.fromkeys(word for words in (*(rule[3] for rule in self._rules), *(told[0] for told in self._told_by),
+                                                   settings["asked"]["of"])
                                      for word in words)]
         self._cued, self._announced = Among(self._cues), Among([word for word, *_ in self._labels])
         self._cleaned, self._beginning = 0, Among([start for start, *_ in self._prefixes])
         self._fixed = set[str]()                         # texts that came out and so would come out the same; none is secret
-        self._turns, self._lists = lists["turns"], lists
+        self._turns, self._lists, self._asked = lists["turns"], lists, settings["asked"]
         self._known = sorted({form for value in known if len(value) > 5 for form in _spellings(value)}, key=len, reverse=True)
         self._personal = settings["personal_data"]
 
@@ -3584,8 +3637,8 @@ class Redactor:
         cues = frozenset([self._cues[at] for at in self._cued(shadow.low, shadow.pairs)])
         announced = [self._labels[at] for at in self._announced(shadow.low, shadow.pairs)]
         found += [*self._ruled(shadow, cues), *self._begun(shadow), *self._labelled(shadow, announced), *self._told(shadow, cues),
-                  *self._columns(shadow, announced), *self._exports(shadow, announced), *self._inserted(shadow, announced),
-                  *_encoded(shadow), *self._random(shadow)]
+                  *self._answers(shadow, cues), *self._columns(shadow, announced), *self._exports(shadow, announced),
+                  *self._inserted(shadow, announced), *_encoded(shadow), *self._random(shadow)]
         return _apart([*found, *_personal(shadow.flat)] if self._personal else found, shadow)
 
     def _ruled(self, shadow: Shadow, cues: Set[str]) -> Iterator[Found]:
@@ -3602,6 +3655,7 @@ class Redactor:
                     if gate in ("odd", "worded") and self._known_name(match[0][len(prefix):]):
                         continue                             # that one is old⏎chrome120beta2
                     force = 1 if "\n" in prefix else {":": 3, "=": 3, "是": 2, "为": 2}.get(prefix.rstrip()[-1:], 1)
+                    force = 3 if gate == "plain" and _unkept(r"(?s).* -\w ?['\"]?\Z").match(prefix) else force       # mysql -pX
                     yield from ((*span, label) for span in self._value(shadow.flat, start, gate, force, stop))
                 elif self._judged(match[0].split()[-1], gate, 1, ""):
                     yield start, start + len(_trimmed(match[0])), label
@@ -3657,6 +3711,8 @@ class Redactor:
         elif kind == "blank" and shadow.flat[max(0, begin - 30):begin].rpartition(" ")[2].startswith("--"):
             force = 3
         spans = self._value(shadow.flat, at, grade, force)
+        if not spans and grade == "plain" and kind == "says" and shadow.low.startswith(" to ", end):
+            spans = self._value(shadow.flat, end + 4, "mixed", force)    # set it to X, and the check still fails
         if spans and kind == "says" and not _looks_odd(shadow.flat[slice(*spans[0])]):
             lead = self._handed(between[0]) or ""
             if self._of_another(between[0], lead if lead and lead[-1] > "\x7f" else ""):
@@ -3759,7 +3815,8 @@ class Redactor:
 
     def _shapes(self, value: str, rest: str) -> set[str]:
         """What a value of talk may be by its look: odd, worded, code."""
-        if self._known_name(value) or _unkept(_ORDINARY).match(value) and not _unkept(_WORDED).fullmatch(value):
+        ordinary = _unkept(_ORDINARY).match(value) and not _looks_odd(value) and not _unkept(_WORDED).fullmatch(value)
+        if ordinary or self._known_name(value):
             return set()
         bare = value.rstrip("#*")
         shapes = {grade for grade in ("worded", "code") if self._judged(bare if grade == "code" else value, grade, 1, rest)}
@@ -3799,6 +3856,16 @@ class Redactor:
             return False
         said = f"{said}\0{_unkept(_STOP_AT).split(rest, 1)[0]}"
         return any(_last_place(said, (turn,)) >= 0 for turn in self._turns if turn in said)
+
+    def _answers(self, shadow: Shadow, cues: Set[str]) -> Iterator[Found]:
+        """Lines of one word that looks like a password, where the four lines before ask for one or say that it changed."""
+        if "\n" not in shadow.low or cues.isdisjoint(self._asked["of"]) or not any(map(shadow.flat.__contains__, "0123456789")):
+            return
+        for match in _unkept(_ALONE).finditer(shadow.flat):
+            if any(map(str.isdigit, match[1])) and "odd" in self._shapes(match[1], ""):
+                before = "\n".join([line[-160:] for line in shadow.low[:match.start()].rsplit("\n", 4)[-4:]])
+                if _last_place(before, self._asked["of"]) >= 0 and _last_place(before, self._asked["by"]) >= 0:
+                    yield *match.span(1), "password"
 
     def _columns(self, shadow: Shadow, announced: list[Label]) -> Iterator[Found]:
         """Cells under a heading that is a label, in tables drawn with bars."""
@@ -3930,7 +3997,8 @@ class Redactor:
 def _proven(value: str, grade: str, force: int, digits: int, rest: str) -> bool:
     """Whether a value that has letters proves as much as its grade asks; `rest` is what follows it."""
     signed, random = not set("@#$%^&*!+=?~").isdisjoint(value), _looks_random(value)
-    if grade == "mixed" and _unkept(r"[a-z]\w*_\w*$|.*(?:::|/)" if force == 1 else r"test_[a-z]\w*$").match(value):
+    named = r"[a-z]\w*_\w*$|.*(?:::|/)" if force == 1 else r"test_[a-z]\w*$"
+    if grade == "mixed" and _unkept(named).match(value) and not (random and value.isidentifier() and not value.islower()):
         return False                      # PASS: test_login_v2
     if grade == "mixed":                  # it speaks for itself, and is no e-mail address
         return len(value) > 5 and (digits > 0 or signed) and not _unkept(r"[\w.+-]+@[\w-]+\.[\w.-]+").fullmatch(value)
@@ -3986,6 +4054,8 @@ def _again(text: str, seen: Mapping[str, str]) -> list[Found]:
 
 def _looks_odd(value: str) -> bool:
     """Whether a string looks like a password and like nothing else that people write."""
+    if _unkept(_STRONG).fullmatch(value):
+        return True
     if _unkept(_ORDINARY).match(value) or len(value) < 6:
         return False
     digits, pieces = sum(map(str.isdigit, value)), _unkept(r"[A-Za-z]+|\d+").findall(value)

@@ -2836,6 +2836,29 @@ class Secrets(unittest.TestCase):
             ("password: «Kiln(8)rye»", "password"),
         ])
 
+    def test_what_looks_like_a_password_beside_who_logs_in_is_masked(self) -> None:
+        self.told("password", """
+            RDP to win-02, Administrator, «Hx5!kelso»|root on 10.9.1.4 is «Sommer75ab»
+            jump host: jump.a.test as ops, then «Wold-Jay!83»
+            SFTP: files.a.test:22, user upload, «Sommer75ab»|imap: mail.a.test lin@a.test «Sommer75ab»
+            邮箱 lin@a.test，«Sommer75ab»|跳板机 10.3.4.5 用户 ops，«Sommer75ab»
+            lin@mail.a.test, «T4#9kel_Q»
+            use lin@a.io and «Hx5!kelso» to log into the portal|when it prompts, type «Sommer75ab»|creds = ("ops", "«Sommer75ab»")
+            {"u":"lin","p":"«Wold-Jay!83»"}|{"auth":{"kind":"basic","data":"«Sommer75ab»"}}|login("lin", "«Hx5!kelso»")
+            USERS = {"lin": "«Sommer75ab»", "wei": 2}|new NetworkCredential("svc", "«Hx5!kelso»", "ACME")
+            api.signIn('lin@a.test', '«Hx5!kelso»')
+            snmp-server community «Rw-Tidal-55» RW|mysql -u root -p«zebraLamp» shop|redis-cli -a «tundra-cobalt-lamp» ping
+            I set POSTGRES_PASSWORD to «tr1ckleDown_55» in compose and it still says authentication failed
+            mysql://root:«fen/swift9»@10.0.0.5:3306/shop
+        """)
+
+    def test_the_answer_may_stand_some_lines_below_what_asked_for_it(self) -> None:
+        self.told("password", """
+            [10:02] Wei: can you send me the vpn pass?⏎[10:03] Jo: sure⏎[10:03] Jo: «Sommer75ab»
+            user: changed the root password⏎assistant: To what?⏎user: «Sommer75ab»|<wei> I need the db pw⏎<jo> «Hx5!kelso»
+            小李：数据库密码给我一下⏎小王：稍等⏎小王：«Sommer75ab»|小李：密码改了⏎小王：改成什么了？⏎小李：«Sommer75ab»
+        """)
+
     def test_command_lines_and_addresses_are_masked(self) -> None:
         self.masked([
             ("mysql -u root -p«Tig3r#88» shop", "password"),
@@ -3229,6 +3252,17 @@ class Talk(unittest.TestCase):
             A：密码改了吗？⏎B：改了，v2.1.0 里|A：登录报错⏎B：E1002|甲：用哪个版本登录？⏎乙：v2.3
         """):
             with self.subTest(text.strip()):
+                self.assertEqual(clean(text.strip().replace("⏎", "\n")), text.strip().replace("⏎", "\n"))
+
+    def test_names_with_numbers_beside_who_logs_in_stay(self) -> None:
+        for text in """
+            the root cause is Outer.Kind$Item_2|root on build-7 is Debian12|admin uses page2024|the bastion is jump2.a.test
+            smtp relay, port 2525|vpn: WireGuard, not OpenVPN2|log into Sheet1!B2|root, then my-repo#123|user lin, release2024
+            what is the password?⏎see the wiki⏎Ubuntu2204|the password changed⏎why?⏎release-2.1|new token?⏎no⏎src/auth2/login3.py
+            pin to `requests<2.28`|send it to lin@a.test, thanks|git@a.test:team/web2app.git
+            the username/password to authenticate with the proxy is told by the host
+        """.strip().replace("\n", "|").split("|"):
+            with self.subTest(text):
                 self.assertEqual(clean(text.strip().replace("⏎", "\n")), text.strip().replace("⏎", "\n"))
 
     def test_what_a_program_writes_with_brackets_stays(self) -> None:

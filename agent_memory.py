@@ -1565,7 +1565,7 @@ security:
       masks: ["ssh-keygen -t ed25519 -N 'abc123!'", useradd -m lin -p abc123!, oathtool --totp -b abc123xyz]
       okay: [psql -p 5432, ssh-keygen -N name, 'rclone sync -P remote2:bucket']
     - label: password            # rar x -pX, xfreerdp /p:X, lftp -u user,X
-      pattern: '((?:(?:un)?rar\s(?:[^\n|;&]{0,160}?\s)?-h?p|[wx]freerdp\s(?:[^\n|;&]{0,160}?\s)?/p:|net use\s[^\n|;&]{0,160}?/user:\S{1,64}\s|lftp\s(?:[^\n|;&]{0,160}?\s)?-u\s?[\w.@-]{1,64},))([^\s"'']{4,128})'
+      pattern: '((?:(?:un)?rar\s(?:[^\n|;&]{0,160}?\s)?-h?p|[wx]freerdp\s(?:[^\n|;&]{0,160}?\s)?/p:|net use\s[^\n|;&]{0,160}?/user:\S{1,64}\s|net use\s(?:\S{1,8}\s)?\\\\\S{1,80}\s(?=\S{4,64}\s[^\n]{0,40}/user:)|lftp\s(?:[^\n|;&]{0,160}?\s)?-u\s?[\w.@-]{1,64},))([^\s"'']{4,128})'
       gate: mixed
       when: [rar x, rar a, rar e, rar t, freerdp, net use, lftp]
       masks: [rar x -pabc123! a.rar, 'xfreerdp /u:lin /p:abc123! /v:h', 'lftp -u lin,abc123! sftp://x']
@@ -1612,15 +1612,15 @@ security:
       masks: ['password: <abc12xy34>', '密码：{abc12xy34}']
       okay: ['password: <your-password>', 'password: {password_1}']
     - label: password            # login("lin", "X"), SetBasicAuth, getConnection
-      pattern: '((?:[Bb]asic_?[Aa]uth|(?:Digest|Password|Proxy)Auth\w{0,10}|\b[Ll]og_?[Ii]n|\b[Ss]ign_?[Ii]n|\.authenticate|getConnection|create_superuser|create_user|[Cc]redentials?)\((?:[^()"''\n]{0,80}["''][^"''\n]{0,80}["''],\s?|\w{1,24},\s?){1,3}?b?["''])([^"''\n]{4,128})(?=["''](?:\.toCharArray\(\)|,\s?["''][A-Z][A-Z\d_.-]{0,32}["''])?\s?\))'
+      pattern: '((?:[Bb]asic_?[Aa]uth|(?:Digest|Password|Proxy)Auth\w{0,10}|\b[Ll]og_?[Ii]n|\b[Ss]ign_?[Ii]n|\.authenticate|getConnection|new PDO|create_superuser|create_user|[Cc]redentials?)\((?:[^()"''\n]{0,80}["''][^"''\n]{0,80}["''],\s?|\w{1,24},\s?){1,3}?b?["''])([^"''\n]{4,128})(?=["''](?:\.toCharArray\(\)|,\s?["''][A-Z][A-Z\d_.-]{0,32}["''])?\s?\))'
       gate: mixed
-      when: [basicauth, basic_auth, digestauth, proxyauth, passwordauth, 'login(', 'log_in(', 'signin(', 'sign_in(', .authenticate, getconnection, create_superuser, create_user, credential]
+      when: [basicauth, basic_auth, digestauth, proxyauth, passwordauth, 'login(', 'log_in(', 'signin(', 'sign_in(', .authenticate, getconnection, new pdo, create_superuser, create_user, credential]
       masks: ["HTTPBasicAuth('lin', 'abc123!')", 'new NetworkCredential("lin", "abc123!", "ACME")', "await login(page, 'lin', 'abc123!')", 'client.login("lin", "abc123!")', 'getConnection(url, "root", "abc123!")']
       okay: ["client.login('lin', 'fast mode')", "login('lin', 'page_2')", "signIn(provider, 'google')"]
     - label: password            # connect("db", "lin", "X"), args = ('lin', 'X')
-      pattern: '((?:\bconnect\((?!["''](?:wss?|mqtts?|tcp|https?)://)(?:[^()"''\n]{0,40}["''][^"''\n]{0,80}["''],\s?){2}|\bargs = \((?:["''][^"''\n]{0,80}["''],\s?){1,3}|bcrypt\.hash\w*\()b?["''])([^"''\n]{6,128})(?=["''])'
+      pattern: '((?:\bconnect\((?!["''](?:wss?|mqtts?|tcp|https?)://)(?:[^()"''\n]{0,40}["''][^"''\n]{0,80}["''],\s?){2}|\bargs(?: = \(|: \[)(?:["''][^"''\n]{0,80}["''],\s?){1,3}|bcrypt\.hash\w*\()b?["''])([^"''\n]{6,128})(?=["''])'
       gate: worded
-      when: [connect, args =, bcrypt]
+      when: [connect, args =, 'args:', bcrypt]
       masks: ['connect("db", "lin", "abc12xy34")', 'bcrypt.hash("abc12xy34", 10)']
       okay: ['connect("db", "lin", "shop")', "connect('ws://x', 'json', 'frames311')"]
     - label: password            # process.env.DB_PASSWORD || 'X', setdefault('DB_PASS', 'X')
@@ -1698,6 +1698,18 @@ security:
       when: [auth]
       masks: ['get(url, auth=("bob", "abc123"))']
       okay: ['get(url, auth=("user", "password"))']
+    - label: password            # PASSWORDS = ["X", "Y"]: one after the other
+      pattern: '((?i:passwords|passwds|pwds)["'']?\s?[:=]\s?[\[({]\s{0,8}(?:["''][^"''\n]{0,128}["''],\s{0,8}){0,24}?["''])([^"''\n\ue000]{6,128})(?=["'']\s?[,\])}])'
+      gate: mixed
+      when: [passwords, passwds, pwds]
+      masks: ['PASSWORDS = ["abc123!", "xyz98!a"]']
+      okay: ['passwords = ["password", "secret"]']
+    - label: password            # the old password X …, now it's Y, where the old one is masked already
+      pattern: '((?i:密码|口令|password|passphrase|\bpw)[^\n\ue000]{0,16}\ue000{1,60}[^\n\ue000。]{0,40}?(?:(?:现在是|现在用|改成|换成|新的是) ?|\b(?:(?:it''s|is) now|now it''s|changed (?:it )?to|new one(?:''s| is)|use) ))([^\s"''`，。,]{6,64})'
+      gate: mixed
+      when: ["\ue000"]
+      masks: ['旧密码 [已脱敏:password] 不能用了，现在是 abc-5531', 'the old password ([已脱敏:password]) leaked, so we changed it to Abc-41-Xyz.']
+      okay: ['密码 [已脱敏:password] 的校验现在用 v2.1.0', 'the password [已脱敏:password] leaked, use vault']
     - label: password            # creds = ("lin", "X"), USERS = {"lin": "X"}
       pattern: '((?i:\b(?:creds?|credentials|accounts?|users|logins?)["'']?\s?[:=]\s?[\[({]{1,2}\s{0,8}["''][^"''\n]{1,64}["'']\s?[,:]\s?["'']))([^"''\n]{6,128})(?=["''])'
       gate: odd
@@ -1729,10 +1741,10 @@ security:
       masks: ['root@10.0.0.1 / abc123!']
       okay: ['root@10.0.0.1 / production']
     - label: password            # define("DB_PASSWORD", "X"), PASSWORD("X"), variable "db_password" { default = "X" }
-      pattern: '((?i:define\(\s?["'']\w{0,40}(?:password|secret|token|key|salt)["''],\s?["'']|wifi\.begin\(\s?["''][^"''\n]{1,64}["''],\s?["'']|password\(\s?["'']|variable\s"\w{0,40}(?:password|secret|token|key)\w{0,20}"\s?\{[^{}]{0,300}?default\s{0,20}=\s?"))([^"''\n]{4,256})'
+      pattern: '((?i:define\(\s?["'']\w{0,40}(?:password|secret|token|key|salt)["''],\s{0,20}["'']|wifi\.begin\(\s?["''][^"''\n]{1,64}["''],\s?["'']|password\(\s?["'']|variable\s"\w{0,40}(?:passw(?:or)?d|pass|pwd?|secret|token|key)(?:_\w{1,20})?"\s?\{[^{}]{0,300}?default\s{0,20}=\s?"))([^"''\n]{4,256})'
       gate: plain
       when: ['define(', 'wifi.begin(', 'password(', 'variable "']
-      masks: ['define("DB_PASSWORD", "abc123");', "PASSWORD('abc123')"]
+      masks: ['define("DB_PASSWORD", "abc123");', "define( 'AUTH_KEY',         'abc123' );", "PASSWORD('abc123')"]
       okay: ['define("DB_PASSWORD", "password");', 'getpass(password("prompt"))']
     - label: password            # password: str = "X"
       pattern: '((?i:password|passwd|secret|token|api_?key)\w{0,20}\s?:\s?[&A-Za-z][\w<>\[\]., |?&]{0,30}\s=\s?["''])([^"''\n]{4,256})'
@@ -3437,7 +3449,9 @@ _BETWEEN = (
     r"|(?P<line>(?:[ \t]{0,40}:)?[ \t]{0,40}\n(?:[=-]{4,40}\n)?[ \t>]{0,40})"
     r"|(?P<cell>[ \t]{0,40}\|[ \t]{0,40})"
     r"|(?P<assign>[ \t]{0,40}(?:[:?]=|[-=~]>|→|⇒|\.{3,12}\s?:|(?:%22)?%3[ad](?:%2[02])?|[:=](?![:=])|(?<=[】」』>]))(?:\*\*)?"
-    r"[ \t]{0,40}(?:!!?(?:vault|str|secret)\s|</\w{1,8}>\s?(?:<\w{1,8}>)?|\[(?=[\"'][^\"'\n]{1,200}[\"']\s?\])"
+    r"[ \t]{0,40}(?:!!?(?:vault|str|secret)\s"
+    r"|(?:\[\]byte|bytes|buffer\.from|secretstr|securestring|string::from|to_bytes)\((?=[\"'])"
+    r"|</\w{1,8}>\s?(?:<\w{1,8}>)?|\[(?=[\"'][^\"'\n]{1,200}[\"']\s?\])"
     r"|(?:dev|test|prod|staging|uat)[ :]\s?(?=\S{4}))?)"
     r"|(?P<says>(?:\s(?:for|of|on|to|at|in)(?:\s[\w.@/-]{1,40}){1,6}?)?"
     r"(?:(?:'s|,?\s(?:{says}|from\s(?P<old>\S{1,40})\sto)){1,6}\s?(?:[:=]|->)?\s{1,3}|\s?(?:[:=]|->|→)[ \t]{0,40}|\s[-–—]\s)"
@@ -3737,7 +3751,8 @@ class Redactor:
         if quoted and value[:1] in (" ", ";", ",") and not _scrambled(value, 1):
             return []                                        # "password:"; send "…": what stands between two strings
         if value and self._judged(value, grade, min(force + quoted, 4), rest):
-            stop = stop if quoted or stop == limit else _run_end(flat, stop)
+            enclosed = limit < len(flat) and flat[start - 1:start] == flat[limit] and flat[limit] in "\"'"       # by the rule
+            stop = limit if enclosed else stop if quoted or stop == limit else _run_end(flat, stop)
             return [(start, max(stop, start + len(whole)) if _scrambled(whole, 0) else stop)]
         verse = value.replace(" ", "")
         if grade == "plain" and quoted and force > 1 and len(verse) > 4 and min(verse) > "一" and max(verse) < "鿿":
@@ -3756,7 +3771,8 @@ class Redactor:
         talk = sum(word in self._talk or _unkept(r".{3,}(?:ed|ing|ly|[ai]ble|less)$").match(word) is not None for word in words)
         numbered = any(word[0].isdigit() for word in words)
         pointed = words[0] in ("see", "ask", "in", "use", "same", "check", "must", "the")            # to where it is
-        if pointed or talk > (kind == "assign" and len(words) > 3) or len(words) < 4 and not numbered:
+        stated = len(words) > 3 and (kind == "assign" or said.rstrip().endswith(":"))
+        if pointed or talk > stated or len(words) < 4 and not numbered:
             return None
         return match.span(1)
 
@@ -4215,7 +4231,8 @@ def _headings(line: str, labels: Mapping[str, tuple[str, str]], below: str) -> t
     copied = _unkept(r"copy \S+ \(([^()]*)\) from stdin").match(line)
     for pattern in _CELLS if not copied else (_CELLS[0],):
         cells = [cell.strip(" \"'*`") for cell in _unkept(pattern).findall(copied[1] if copied else line)]
-        heads = {n: labels[cell] for n, cell in enumerate(cells) if cell in labels}
+        heads = {n: labels[name] for n, cell in enumerate(cells)
+                 for name in (cell, cell.rpartition("_")[2] if cell.isidentifier() else "") if name in labels}
         enough = len(cells) > (2 if " " in line and not _ruling(below) else 1)
         if heads and enough and all(0 < len(cell) < 32 and cell.count(" ") < 2 for cell in cells):
             return heads, _CELLS[2] if copied else pattern, len(cells)

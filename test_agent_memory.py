@@ -2852,6 +2852,16 @@ class Secrets(unittest.TestCase):
             mysql://root:«fen/swift9»@10.0.0.5:3306/shop
         """)
 
+    def test_exports_lists_and_wrappers_are_masked(self) -> None:
+        self.told("password", """
+            folder,type,name,login_uri,login_username,login_password⏎,login,Hub,https://a.test,lin,«xP-Brindle-40»
+            PASSWORDS = ["«Osier#Knap41»", "«Linnet7Bog9»", "«abc123!»"]|new PDO('mysql:host=db', 'shop', '«Vetch!Dell8»')
+            at login (auth.js:14) args: ["lin@a.test","«Clough!Rye_6»"]|net use Z: \\\\fs01\\share «Stoat!Mere2» /user:ACME\\svc
+            老密码 «Taihu-5531» 不能用了，现在是 «Dongting-8842»|the passphrase for the signing key: «correct walrus cobalt dynamo»
+            define( 'AUTH_KEY',         '«ROBj-&d&Zj0#5%w(JAE@0UuG ajeIH»' );|variable "db_pw" {⏎  default = "«Glacier#Moth12»"⏎}
+        """)
+        self.masked([('var secret = []byte("«cove-Lichen-772»")', "token")])
+
     def test_the_answer_may_stand_some_lines_below_what_asked_for_it(self) -> None:
         self.told("password", """
             [10:02] Wei: can you send me the vpn pass?⏎[10:03] Jo: sure⏎[10:03] Jo: «Sommer75ab»

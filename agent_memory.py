@@ -1296,7 +1296,7 @@ security:
       words: [public key, primary key, foreign key, partition key, sort key, cache key, idempotency key, hot key, shortcut key, object key, s3 key, row key, group key, map key, dedup key, routing key name, render pass, first pass, second pass, shadow pass, depth pass, forward pass, backward pass, shader pass, compute pass, gpio pin, spi pin, data pin, adc pin, led pin, 公钥, 主键, 外键, next token, page token, next page token, max tokens, csrf error, author, 关键, 会话]
 
   # Not values: a string made of these words alone is talk, not a secret.
-  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, ask, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, done, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, playwright, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours, am, against, between, characters, charset, could, did, digits, do, does, down, during, even, fields, hashes, he, into, letters, lowercase, many, might, most, numbers, 'off', over, plus, she, such, symbols, than, they, under, uppercase, users, we, would]
+  not_values: [a, access, account, after, again, all, allowed, also, always, an, and, any, api, are, argument, args, array, as, ask, at, auth, authentication, authorization, auto, aware, bad, basic, be, bearer, because, before, blank, bool, boolean, both, broken, bucket, but, by, bytes, call, can, case, change, changed, changeme, char, check, chosen, code, column, config, confirm, content, correct, count, credential, credentials, current, data, database, db, default, demo, dict, different, digest, disabled, done, dummy, e, each, easy, else, elsewhere, email, empty, enabled, encrypted, enter, entry, env, environ, error, every, everywhere, example, expired, fake, 'false', field, file, fill, fine, foo, for, forgotten, found, from, function, garbage, generated, get, getenv, getpass, given, gone, good, has, hash, hashed, have, held, here, hidden, hint, how, i, id, identical, if, in, incorrect, input, insert, int, invalid, is, it, its, junk, just, kept, key, keys, known, later, left, length, less, let, like, limit, list, local, log, login, long, lost, mandatory, manager, masked, master, maximum, may, me, mine, minimum, missing, mock, more, min, minutes, must, my, mypassword, name, needed, never, new, nil, 'no', none, not, now, nowhere, 'null', number, object, of, ok, old, 'on', once, one, only, op, optional, or, os, our, ours, out, param, parameter, pass, passphrase, passwd, password, passwords, path, pending, placeholder, plain, playwright, please, policy, port, possible, process, prod, prompt, protected, public, pwd, random, read, redacted, ref, removed, replace, replaceme, request, required, reset, right, root token, safe, same, sample, secret, secrets, secure, see, self, sensitive, sent, server, service, session, set, settings, short, should, shown, simple, so, some, something, somewhere, soon, sorry, staging, stale, still, stolen, str, strength, string, strong, stored, super, table, taken, tbd, test, text, that, the, their, theirs, them, then, there, this, to, today, todo, token, tokens, tomorrow, tonight, too, tricky, 'true', twice, type, unchanged, undefined, unique, unknown, unset, up, update, usage, use, used, user, username, usually, valid, value, values, varchar, variable, vault, very, via, wanted, was, weak, what, when, where, which, who, why, will, with, within, without, word, written, wrong, 'yes', yesterday, yet, you, your, yours, am, against, between, characters, charset, could, did, digits, do, does, down, during, even, fields, hashes, he, into, letters, lowercase, many, might, most, numbers, 'off', over, plus, she, such, symbols, than, they, under, uppercase, users, we, would]
   # What says that a value follows; a Chinese one stands at most eight characters after its label.
   says: [which, is, was, are, will, should, has, have, be, been, now, still, currently, just, set, reset, changed, updated, rotated, to, as, equals, called, became, becomes, ist, lautet, es, est, er, je]
   chinese_says: [是, 为, 成, 叫, 填, 設為, 就设, 设了, 选了, 如下, 写死, は, 는]
@@ -1319,7 +1319,7 @@ security:
       grade: odd
       words: [login, log in, log into, logged in, logging in, log on, sign in, sign into, signed in, ssh in, ssh into, ssh to, connect as, root, admin, administrator, sudo, imap, smtp, sftp, rdp, vpn, jump host, bastion, 堡垒机, 跳板机, 后台, 邮箱, 远程桌面, account, username, credentials, creds, 登录, 登陆, 登一下, 账号, 账户, 帐号, 用户, wifi, wi-fi, wpa, wpa2, ssid, hotspot, router, 无线, 无线网, 热点, 路由器, unzip, zip, rar, 7z, archive, 解压, 压缩包, 开机, 锁屏]
   # What hands a value over, as the last word before it.
-  hands: [use, used, using, with, try, tried, enter, type, take, "it's", its, it is, is, was, be, became, become, now, to, "isn't", "wasn't", no longer, not, or, either, except, and, but, then, one, new, password, passphrase, pw, key, ":", "：", ",", "，", "、", ";", "；", "->", "=>", →, —, –, '-', /, 是, 为, 成, 成了, 为了, 用, 用了, 换, 改, 变, 试, 试试, 试了, 试过, 试一下, 和, 或, 或者, 叫, 填, 输, 输入, 新的, 旧的, 个, 码, 令, 到, 从]
+  hands: [use, used, using, with, try, tried, enter, entered, type, typed, take, "it's", its, it is, is, was, be, became, become, now, to, "isn't", "wasn't", no longer, not, or, either, except, and, but, then, one, new, password, passphrase, pw, key, ":", "：", ",", "，", "、", ";", "；", "->", "=>", →, —, –, '-', /, 是, 为, 成, 成了, 为了, 用, 用了, 换, 改, 变, 试, 试试, 试了, 试过, 试一下, 和, 或, 或者, 叫, 填, 输, 输入, 新的, 旧的, 个, 码, 令, 到, 从]
   # What says that a password changed, was wrong, or is another one.
   turns: [change, changed, changes, new, old, older, rotate, rotated, reset, expired, expires, wrong, incorrect, invalid, outdated, stale, "isn't", "wasn't", is not, was not, not the, "that's not", "doesn't work", does not work, "didn't work", not work, "don't work", works, worked, fail, fails, failed, swap, swapped, switched, replace, replaced, updated, different, forget, forgot, typo, mistyped, mistake, used to be, no longer, instead, until, now, moved on, renewed, 不是, 不对, 错, 换, 改, 变, 过期, 失效, 重置, 重设, 轮换, 作废, 停用, 旧, 新, 不行, 更新, 忘, 不再, 登不, 失败, 无效, 而是]
   # What else may follow such a word where the password itself is meant, not its policy or its hash.
@@ -1577,10 +1577,10 @@ security:
       masks: [htpasswd -nb lin abc123!, wpa_passphrase Home abc123!x, 'http -a lin:abc123! GET x.test']
       okay: [openssl passwd -6 -stdin, htpasswd -c file lin]
     - label: password            # kinit <<< X, echo X | passwd
-      pattern: '((?:passwd|cryptsetup|kinit|sudo\s(?:-\w+\s){0,3}?(?:-\w{0,4}S|--stdin)|vncpasswd|smbpasswd|openssl)\b[^\n]{0,80}<<<\s?(?:''|"?(?!\$)))([^\s"'']{4,128})'
+      pattern: '((?:passwd|cryptsetup|kinit|gpg2?|docker login|sudo\s(?:-\w+\s){0,3}?(?:-\w{0,4}S|--stdin)|vncpasswd|smbpasswd|openssl)\b[^\n]{0,80}<<<\s?(?:''|"?(?!\$)))([^\s"'']{4,128})'
       gate: mixed
       when: ['<<<']
-      masks: ['kinit lin@X.TEST <<< abc123!']
+      masks: ['kinit lin@X.TEST <<< abc123!', "gpg --passphrase-fd 0 <<< 'abc123!'"]
       okay: ['sudo tee file <<< hello', 'sudo grep user_2 <<< "$data2"', 'openssl enc -in a <<< $data2']
     - label: password            # what puts a secret into a store of secrets
       pattern: '((?:(?:gh|glab) secret set\s[^\n]{0,80}?(?:--body|-b|--value)|aws (?:ssm put-parameter|secretsmanager \S+)\s[^\n]{0,200}?--(?:value|secret-string)|vercel env add[^\n]{0,80}?--value)[ =]["'']?)([^\s"'']{4,256})'
@@ -3511,8 +3511,9 @@ _WORDED = r"(?a:(?![A-Z]+\d)[A-Za-z]{4,24}\d{2,8}[!#$%*]?|[a-z]{3,16}(?:-[a-z]{3
 _STRONG = (r"(?a:(?=.*[a-z])(?=.*[A-Z])(?=.*\d)(?=.*\w[!#$%^&*]\w)(?!.*(?:#\d+$|%[0-9A-F]{2}|![A-Z]{1,2}\$?\d))"
            r"(?![\w.-]*[$#&*][A-Za-z_][\w.-]*$)[\w!#$%^&*@.+-]{8,64})")
 # A line that is one word, whoever says it: [10:03] Jo: X
-_ALONE = (r"\n[ \t]{0,8}(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?[\])]? ?)?(?:<?[^\s:：/<>]{1,16}[>:：](?!//)[ \t]?|[>*-][ \t])?[\"'`“「]?"
-          r"([^\s\"'`”」]{6,64})(?<![.。,，])(?=[\"'`”」]?[.。!！]?[ \t]*(?:\n|\Z))")
+_ALONE = (r"\n[ \t]{0,8}(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?[\])]? ?)?(?:<?[^\s:：/<>]{1,16}[>:：](?!//)[ \t]?|[>*-][ \t])?"
+          r"(?P<lead>[^\n]{1,24}[ \t，。：])?[\"'`“「]?(?P<word>[^\s\"'`”」]{6,64})(?<![.。,，])"
+          r"(?=[\"'`”」]?[.。!！]?[ \t]*(?:\n|\Z))")
 _STOP_AT = r"[。！？；!?;\n]|\.(?=\s|\Z)"
 _STOPS = (".", "!", "?", "。", "！", "？", "\n")
 _OPENERS = " \t\"'`“「『《【*("
@@ -3878,10 +3879,12 @@ class Redactor:
         if "\n" not in shadow.low or cues.isdisjoint(self._asked["of"]) or not any(map(shadow.flat.__contains__, "0123456789")):
             return
         for match in _unkept(_ALONE).finditer(shadow.flat):
-            if any(map(str.isdigit, match[1])) and "odd" in self._shapes(match[1], ""):
+            if match["lead"] and self._handed(match["lead"].lower()) is None:
+                continue                                     # it's X
+            if any(map(str.isdigit, match["word"])) and "odd" in self._shapes(match["word"], ""):
                 before = "\n".join([line[-160:] for line in shadow.low[:match.start()].rsplit("\n", 4)[-4:]])
                 if _last_place(before, self._asked["of"]) >= 0 and _last_place(before, self._asked["by"]) >= 0:
-                    yield *match.span(1), "password"
+                    yield *match.span("word"), "password"
 
     def _columns(self, shadow: Shadow, announced: list[Label]) -> Iterator[Found]:
         """Cells under a heading that is a label, in tables drawn with bars."""
@@ -3900,7 +3903,8 @@ class Redactor:
                 if grade in _GRADES:
                     start = place + len(cell) - len(cell.lstrip())
                     yield from ((*span, label) for span in self._value(shadow.flat, start, grade, 3)
-                                if grade != "token" or _looks_random(shadow.flat[slice(*span)]))
+                                if grade != "token" or _looks_random(shadow.flat[slice(*span)])
+                                or _looks_odd(shadow.flat[slice(*span)]))
                 place += len(cell) + 1
             above = cells
 
@@ -3917,7 +3921,8 @@ class Redactor:
                     start = place + cells[n].start() + len(cells[n][0]) - len(cells[n][0].lstrip())
                     yield from ((*span, label) for span in self._value(shadow.flat, start, grade, 3, place + cells[n].end())
                                 if span[1] <= place + cells[n].end()
-                                and (grade != "token" or _looks_random(shadow.flat[slice(*span)])))
+                                and (grade != "token" or _looks_random(shadow.flat[slice(*span)])
+                                     or _looks_odd(shadow.flat[slice(*span)])))
             else:
                 heads, cells_of, count = _headings(line, labels, below) if any(map(line.__contains__, labels)) else ({}, "", 0)
             place += len(line) + 1
@@ -3994,7 +3999,7 @@ class Redactor:
         filler = not digits and len(set(value)) == 1 and len(value) > 3
         if not digits + letters or filler or _unkept(_REFERENCE).match(value):
             return False
-        if _unkept(_WRITTEN).match(value) and not _scrambled(value, 1 if force > 3 else 2):
+        if _unkept(_WRITTEN).match(value) and not _scrambled(value, 1 if force > 3 or digits and value[0] in "[{<" else 2):
             return False
         if not letters:
             return _number(value, grade, force) and not _unkept(self._units).match(rest)
@@ -4199,10 +4204,10 @@ def _personal(flat: str) -> Iterator[Found]:
 
 def _quoted(flat: str, at: int) -> tuple[int, int, bool]:
     """Where a quoted value begins and ends; unquoted, or never closed, it ends where it begins."""
-    mark = _unkept(r"\"\"\"|'''|\\*[\"'`]|\*\*|[“‘「『《【«]").match(flat, at)
+    mark = _unkept(r"(?:(?i:[bfrnu@]|br|rb)(?=[\"'][^\s\"']))?(\"\"\"|'''|\\*[\"'`]|\*\*|[“‘「『《【«])").match(flat, at)
     if not mark:
         return at, at, False
-    start, closing = mark.end(), _CLOSING.get(mark[0], mark[0])
+    start, closing = mark.end(), _CLOSING.get(mark[1], mark[1])
     stop = flat.find(closing, start, start + 400)
     while stop > start and closing in "\"'" and (flat[stop - 1] == "\\" or closing == "'" == flat[stop + 1:stop + 2]):
         stop = flat.find(closing, stop + (1 if flat[stop - 1] == "\\" else 2), start + 400)        # \' and, in SQL and YAML, ''
@@ -4232,7 +4237,8 @@ def _headings(line: str, labels: Mapping[str, tuple[str, str]], below: str) -> t
     for pattern in _CELLS if not copied else (_CELLS[0],):
         cells = [cell.strip(" \"'*`") for cell in _unkept(pattern).findall(copied[1] if copied else line)]
         heads = {n: labels[name] for n, cell in enumerate(cells)
-                 for name in (cell, cell.rpartition("_")[2] if cell.isidentifier() else "") if name in labels}
+                 for name in (cell, cell.rpartition("_")[2] if cell.isidentifier() else "", *(
+                     word for word in labels if not word.isascii() and cell.endswith(word))) if name in labels}
         enough = len(cells) > (2 if " " in line and not _ruling(below) else 1)
         if heads and enough and all(0 < len(cell) < 32 and cell.count(" ") < 2 for cell in cells):
             return heads, _CELLS[2] if copied else pattern, len(cells)

@@ -2857,6 +2857,8 @@ class Secrets(unittest.TestCase):
             folder,type,name,login_uri,login_username,login_password⏎,login,Hub,https://a.test,lin,«xP-Brindle-40»
             PASSWORDS = ["«Osier#Knap41»", "«Linnet7Bog9»", "«abc123!»"]|new PDO('mysql:host=db', 'shop', '«Vetch!Dell8»')
             at login (auth.js:14) args: ["lin@a.test","«Clough!Rye_6»"]|net use Z: \\\\fs01\\share «Stoat!Mere2» /user:ACME\\svc
+            人名,账号,初始口令⏎陈宇,chenyu,«Cy@66Hongye»|pass: «[k9!Brim}x2»|password = r"«\\\\Ghyll!9tarn»"
+            the repository password: I typed «Sommer75ab»
             老密码 «Taihu-5531» 不能用了，现在是 «Dongting-8842»|the passphrase for the signing key: «correct walrus cobalt dynamo»
             define( 'AUTH_KEY',         '«ROBj-&d&Zj0#5%w(JAE@0UuG ajeIH»' );|variable "db_pw" {⏎  default = "«Glacier#Moth12»"⏎}
         """)
@@ -2866,6 +2868,8 @@ class Secrets(unittest.TestCase):
         self.told("password", """
             [10:02] Wei: can you send me the vpn pass?⏎[10:03] Jo: sure⏎[10:03] Jo: «Sommer75ab»
             user: changed the root password⏎assistant: To what?⏎user: «Sommer75ab»|<wei> I need the db pw⏎<jo> «Hx5!kelso»
+            A: db pass again please?⏎B: check the pinned msg⏎B: ah it's gone. «Sommer75ab»
+            me: can you tell me the keystore password⏎bot: I don't have it⏎me: it's «Merlin!Tor61»
             小李：数据库密码给我一下⏎小王：稍等⏎小王：«Sommer75ab»|小李：密码改了⏎小王：改成什么了？⏎小李：«Sommer75ab»
         """)
 
